@@ -1,0 +1,1 @@
+"""SE3, cameras, rectification, time, recordings and the readers of foreign formats."""

@@ -1,0 +1,142 @@
+"""Records of a recording as read, and of its canonical (rectified) form."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Bool, Float, Int64, UInt8
+
+from geo.cameras import Camera, PinholeCamera
+from geo.trajectory import Trajectory
+from geo.world import World
+
+
+class FrameSource(Protocol):
+    """Images that are decoded when asked for. Random access works; rising order is fastest."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: int) -> UInt8[np.ndarray, "H W 3"]:
+        """RGB image of a frame."""
+        ...
+
+
+class DepthSource(Protocol):
+    """Depth images that are decoded when asked for."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: int) -> Float[np.ndarray, "H W"]:
+        """float32 depth along +z in metres (source units if not metric); NaN where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class CameraStream:
+    """Pictures of one camera with their times."""
+
+    name: str
+    camera: Camera
+    timestamps_ns: Int64[np.ndarray, "N"]
+    reference_from_camera: Float[np.ndarray, "4 4"]
+    frames: FrameSource
+    audio_file: Path | None = None  # a container whose audio track belongs to these pictures
+
+
+@dataclass(frozen=True)
+class DepthStream:
+    """Depth images of one depth camera with their times."""
+
+    name: str
+    camera: PinholeCamera
+    timestamps_ns: Int64[np.ndarray, "M"]
+    reference_from_camera: Float[np.ndarray, "4 4"]
+    frames: DepthSource
+
+
+@dataclass(frozen=True)
+class GazeTrack:
+    """Where the wearer looks, in pixels of the camera that the holding record names; NaN = unknown."""
+
+    timestamps_ns: Int64[np.ndarray, "G"]
+    points_xy_px: Float[np.ndarray, "G 2"]
+    depth_m: Float[np.ndarray, "G"]
+
+
+@dataclass(frozen=True)
+class HandTrack:
+    """One hand's 21 joints (0 wrist, then thumb to little finger, 4 each, tip last); NaN = not seen."""
+
+    side: str  # "left" or "right"
+    timestamps_ns: Int64[np.ndarray, "T"]
+    joints_in_world: Float[np.ndarray, "T 21 3"]
+    confidence: Float[np.ndarray, "T"]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording as a reader returns it: nothing decoded yet, conventions already ours."""
+
+    recording_id: str
+    reference: CameraStream
+    depth: DepthStream | None
+    trajectory: Trajectory  # world_from_reference
+    world: World
+    source_dir: Path
+    format_name: str
+    gaze: GazeTrack | None = None  # pixels of the reference camera's source image
+    hands: tuple[HandTrack, ...] = ()
+    narrations_file: Path | None = None
+    input_files: tuple[Path, ...] = ()  # what the content depends on (for hashing)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SensorDepth:
+    """Sensor depth with a pose for every image, kept in its own camera (never resampled here)."""
+
+    camera: PinholeCamera
+    timestamps_ns: Int64[np.ndarray, "M"]
+    world_from_camera: Float[np.ndarray, "M 4 4"]  # NaN where unknown
+    frames: DepthSource
+
+    def nearest(self, timestamp_ns: int, tolerance_ns: int) -> int | None:
+        """Index of the depth image nearest in time, or None beyond the tolerance or without a pose."""
+        if len(self.timestamps_ns) == 0:
+            return None
+        right = int(np.searchsorted(self.timestamps_ns, timestamp_ns))
+        around = [i for i in (right - 1, right) if 0 <= i < len(self.timestamps_ns)]
+        best = min(around, key=lambda i: abs(int(self.timestamps_ns[i]) - timestamp_ns))
+        near = abs(int(self.timestamps_ns[best]) - timestamp_ns) <= tolerance_ns
+        return best if near and bool(np.isfinite(self.world_from_camera[best]).all()) else None
+
+
+@dataclass(frozen=True)
+class CanonicalRecording:
+    """What rectification hands to every later stage: one pinhole video with a pose per frame.
+
+    ``source_camera`` and ``canonical_from_source`` (a rotation: same optical centre) take points marked in
+    the source image to the canonical one; see ``geo.rectify.source_to_canonical``.
+    """
+
+    recording_id: str
+    camera: PinholeCamera
+    timestamps_ns: Int64[np.ndarray, "N"]
+    world_from_camera: Float[np.ndarray, "N 4 4"]  # NaN where no pose is known
+    valid_mask: Bool[np.ndarray, "H W"]  # False: no source pixel here, for every frame
+    frames: FrameSource
+    world: World
+    source_camera: Camera
+    canonical_from_source: Float[np.ndarray, "3 3"]
+    sensor: SensorDepth | None = None
+    gaze: GazeTrack | None = None  # pixels of ``camera``
+    hands: tuple[HandTrack, ...] = ()
+    audio_file: Path | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def pose_valid(self) -> Bool[np.ndarray, "N"]:
+        """True for frames with a pose."""
+        valid: Bool[np.ndarray, "N"] = np.isfinite(self.world_from_camera).all(axis=(1, 2))
+        return valid

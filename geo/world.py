@@ -1,0 +1,34 @@
+"""What is known about the world frame: scale, and which way is up."""
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+
+
+class Gravity(enum.StrEnum):
+    """How the direction of gravity is known."""
+
+    KNOWN = "known"
+    ESTIMATED = "estimated"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class World:
+    """The world frame of a recording: metres if ``metric``, +z up unless gravity is unknown.
+
+    ``world_from_source_world`` says how the frame of the recording's own files was turned to +z up.
+    ``up_sigma_rad`` is the standard deviation of the up direction: 0 if known, NaN if unknown.
+    """
+
+    metric: bool
+    gravity: Gravity
+    up_sigma_rad: float = 0.0
+    world_from_source_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
+
+    @property
+    def has_up(self) -> bool:
+        """True if +z may be used as up (then mind ``up_sigma_rad``)."""
+        return self.gravity is not Gravity.UNKNOWN

@@ -1,0 +1,103 @@
+"""Records of reconstruction: the splat model, what was rendered from it, what may move, fused depth."""
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int64, UInt8
+
+
+@dataclass(frozen=True)
+class SplatModel:
+    """3D Gaussians in the world frame, parameters as a 3DGS PLY stores them.
+
+    ``log_scales`` natural log of standard deviations in metres; ``quats_wxyz`` not necessarily unit;
+    ``opacity_logits``; ``sh_coeffs`` [N, K, 3] with K = (degree + 1)^2, colour = 0.5 + C0 * sh[0] + ...
+    """
+
+    means_in_world: Float32[np.ndarray, "N 3"]
+    log_scales: Float32[np.ndarray, "N 3"]
+    quats_wxyz: Float32[np.ndarray, "N 4"]
+    opacity_logits: Float32[np.ndarray, "N"]
+    sh_coeffs: Float32[np.ndarray, "N K 3"]
+
+
+@dataclass(frozen=True)
+class RenderedView:
+    """One rendering. Depths are along +z in metres, NaN where alpha is below the model's threshold."""
+
+    rgb: Float32[np.ndarray, "H W 3"]  # 0..1, composited on the background
+    alpha: Float32[np.ndarray, "H W"]
+    expected_z_m: Float32[np.ndarray, "H W"]
+    median_z_m: Float32[np.ndarray, "H W"]
+    sigma_z_m: Float32[np.ndarray, "H W"]  # spread along the ray and model error, one standard deviation
+
+
+@dataclass(frozen=True)
+class DynamicMasks:
+    """Where something may move, from 2D evidence alone; low resolution, True = do not trust as static."""
+
+    masks: Bool[np.ndarray, "N h w"]
+
+    def at(self, frame: int, size_wh_px: tuple[int, int]) -> Bool[np.ndarray, "H W"]:
+        """Mask of a frame, nearest-neighbour resized to a size."""
+        mask = self.masks[frame]
+        height, width = mask.shape
+        rows = (np.arange(size_wh_px[1]) * height) // size_wh_px[1]
+        cols = (np.arange(size_wh_px[0]) * width) // size_wh_px[0]
+        return mask[rows][:, cols]
+
+
+@dataclass(frozen=True)
+class ReconReport:
+    """What the fit did and how good it is; every number measured on held-out frames where it says so."""
+
+    keyframes: tuple[int, ...]
+    held_out_frames: tuple[int, ...]
+    iterations: int
+    gaussians: int
+    floaters_pruned: int
+    psnr_held_out_db: float
+    depth_abs_rel_held_out: float  # against the sensor where it sees; NaN without sensor
+    depth_median_error_m: float
+    coverage: float
+    fit_seconds: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """The static scene."""
+
+    model: SplatModel
+    dynamic: DynamicMasks
+    report: ReconReport
+
+
+class DepthOrigin(enum.IntEnum):
+    """Where a stored depth pixel came from."""
+
+    NONE = 0
+    STATIC = 1
+    SENSOR = 2
+    BOTH = 3
+    OBJECT = 4
+
+
+@dataclass(frozen=True)
+class DepthFrame:
+    """Fused depth of one frame along +z in metres, NaN = none."""
+
+    z_depth_m: Float32[np.ndarray, "h w"]
+    sigma_m: Float32[np.ndarray, "h w"]
+    origin: UInt8[np.ndarray, "h w"]
+
+
+@dataclass(frozen=True)
+class MovingDepth:
+    """Depth of moving objects where the lifted model knows better: sparse patches per frame."""
+
+    frames: Int64[np.ndarray, "P"]
+    object_ids: Int64[np.ndarray, "P"]
+    pixels_vu: tuple[Int64[np.ndarray, "K 2"], ...] = field(default=())  # at the depth size
+    z_depth_m: tuple[Float32[np.ndarray, "K"], ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Templates, options, checks, certificates, human review, export, scoring."""

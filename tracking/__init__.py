@@ -1,0 +1,1 @@
+"""Narrations, trackers, judges of consistency, drift localisation and re-initialisation, mask tracks."""
