@@ -1,0 +1,43 @@
+# One truth for people, hooks and CI. `make demo` and `make test` need nothing but python3.11+ and this checkout.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OUT ?= out/demo
+ROOMS := cuda_kernels geo recon tracking lifting spatial_qa egospatial
+
+.PHONY: help setup demo test lint types imports docs bench check accept-1 clean
+help:
+	@echo "make demo | test | lint | types | imports | docs | bench | check | accept-1 [ONLY=A] | clean"
+
+setup:
+	@$(PYTHON) tools/setup_env.py --venv $(VENV)
+
+demo: setup
+	$(BIN)/egospatial demo --out $(OUT)
+
+test: setup
+	$(BIN)/python -m pytest tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports
+
+docs: setup
+	$(BIN)/python tools/check_docs.py
+
+bench: setup
+	$(BIN)/python benchmarks/splat.py
+
+check: lint types imports docs test
+
+accept-1: setup
+	$(BIN)/python benchmarks/accept_1.py $(if $(ONLY),--only $(ONLY))
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .accept out
