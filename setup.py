@@ -1,13 +1,8 @@
-"""What pyproject.toml cannot say: one sentence for those whose plain install cannot work.
+"""Only what pyproject.toml cannot say. Today that is nothing: the kernels are compiled by numba at first use.
 
-Everything else is in pyproject.toml. ``make setup`` is the tested way to install (it handles sam2's build).
+``make setup`` is the tested way to install (it handles sam2's build); ``pip install .`` works too, more slowly.
 """
 
-import sys
-
 from setuptools import setup
-
-if sys.version_info < (3, 11):
-    sys.exit("egospatial needs python >= 3.11; in a checkout, `make demo` or `make test` sets everything up.")
 
 setup()

@@ -1,6 +1,6 @@
 """Check the docs: every link to a file works, and every command and python example named in README exists.
 
-    python tools/check_docs.py
+python tools/check_docs.py
 """
 
 import re

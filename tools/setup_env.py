@@ -55,7 +55,9 @@ def _system_packages() -> None:
         subprocess.run(["apt-get", "update", "-qq"], check=False, env=env, stdout=sys.stderr)
         done = subprocess.run(
             ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing],
-            check=False, env=env, stdout=sys.stderr,
+            check=False,
+            env=env,
+            stdout=sys.stderr,
         )
         if done.returncode == 0:
             return
