@@ -76,7 +76,7 @@ def quat_wxyz_from_rotation(rotation: Float[np.ndarray, "*batch 3 3"]) -> Float[
     r = np.asarray(rotation, dtype=np.float64)
     m00, m11, m22 = r[..., 0, 0], r[..., 1, 1], r[..., 2, 2]
     squares = np.stack([m00 + m11 + m22, m00, m11, m22], axis=-1)
-    bad = ~np.isfinite(squares).all(axis=-1)
+    bad = np.asarray(~np.isfinite(squares).all(axis=-1))
     choice = np.argmax(np.where(bad[..., None], 0.0, squares), axis=-1)
     s01, s02, s12 = (r[..., i, j] + r[..., j, i] for i, j in ((0, 1), (0, 2), (1, 2)))
     d01, d02, d12 = (r[..., j, i] - r[..., i, j] for i, j in ((0, 1), (0, 2), (1, 2)))
@@ -124,7 +124,7 @@ def slerp_rotation(
     """Interpolate on the shorter arc: ``R0 exp(s log(R0^T R1))``."""
     relative = np.swapaxes(rotation_0, -1, -2) @ rotation_1
     step = axis_angle_from_rotation(relative) * np.asarray(fraction)[..., None]
-    return rotation_0 @ rotation_from_axis_angle(step)
+    return np.asarray(rotation_0 @ rotation_from_axis_angle(step))
 
 
 def interpolate(
@@ -139,19 +139,17 @@ def interpolate(
     return from_rotation_translation(rotation, origin)
 
 
-def is_rigid(
-    a_from_b: Float[np.ndarray, "*batch 4 4"], tolerance: float = 1e-4
-) -> Bool[np.ndarray, "*batch"]:
+def is_rigid(a_from_b: Float[np.ndarray, "*batch 4 4"], tolerance: float = 1e-4) -> Bool[np.ndarray, "*batch"]:
     """True where the matrix is a proper rigid transform to the tolerance (NaN is not)."""
     matrix = np.asarray(a_from_b, dtype=np.float64)
     rotation = matrix[..., :3, :3]
-    finite = np.isfinite(matrix).all(axis=(-1, -2))
+    finite = np.asarray(np.isfinite(matrix).all(axis=(-1, -2)))
     safe = np.where(finite[..., None, None], rotation, np.eye(3))
     gram = safe @ np.swapaxes(safe, -1, -2)
     orthonormal = np.abs(gram - np.eye(3)).max(axis=(-1, -2)) <= tolerance
     proper = np.linalg.det(safe) > 0
     last_row = np.abs(np.where(finite[..., None], matrix[..., 3, :], 0.0) - [0, 0, 0, 1]).max(axis=-1) <= tolerance
-    return finite & orthonormal & proper & last_row
+    return np.asarray(finite & orthonormal & proper & last_row)
 
 
 def check_rigid(a_from_b: Float[np.ndarray, "4 4"], name: str, tolerance: float = 1e-3) -> Float[np.ndarray, "4 4"]:
