@@ -1,0 +1,120 @@
+"""recording.json: cameras, canonical K, world, clock, frame table, and where the recording came from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egospatial.store import layout
+from egospatial.store.atomic import read_json, write_json
+from geo.cameras import Camera, PinholeCamera
+from geo.recording import CanonicalRecording
+from geo.world import Gravity, World
+
+SCHEMA = "egospatial.recording/1"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a recording came from and which of its frames were taken."""
+
+    source: str
+    format_name: str
+    selection: dict[str, Any]
+    source_frames: tuple[int, ...]  # index of every kept frame among the reference camera's frames
+
+
+def write(folder: Path, canonical: CanonicalRecording, provenance: Provenance) -> None:
+    """Write recording.json."""
+    times = canonical.timestamps_ns
+    write_json(
+        folder / layout.RECORDING,
+        {
+            "schema": SCHEMA,
+            "recording_id": canonical.recording_id,
+            "canonical_camera": camera_json(canonical.camera),
+            "canonical_matrix": canonical.camera.matrix,
+            "source_camera": camera_json(canonical.source_camera),
+            "canonical_from_source": canonical.canonical_from_source,
+            "valid_fraction": round(float(canonical.valid_mask.mean()), 6),
+            "world": _world_json(canonical.world),
+            "clock": _clock_json(times),
+            "sensor": _sensor_json(canonical),
+            "has_gaze": canonical.gaze is not None,
+            "hands": sorted(hand.side for hand in canonical.hands),
+            "has_audio": canonical.audio_file is not None,
+            "source": {
+                "format": provenance.format_name, "selection": provenance.selection, "name": Path(provenance.source).name,
+            },
+            "frames": {
+                "timestamps_ns": times, "source_frames": provenance.source_frames, "pose_valid": canonical.pose_valid,
+            },
+            "warnings": canonical.warnings,
+        },
+    )  # fmt: skip
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Read recording.json as a document, its schema checked."""
+    return read_json(folder / layout.RECORDING, SCHEMA)
+
+
+def camera_json(camera: Camera) -> dict[str, Any]:
+    """Model, size and parameters of a camera, as ``camera_from_json`` takes them."""
+    return {
+        "model": camera.model,
+        "width": camera.width_px,
+        "height": camera.height_px,
+        "params": camera.params,
+        "valid_theta_rad": getattr(camera, "valid_theta_rad", None),
+    }
+
+
+def camera_from_json(item: dict[str, Any]) -> Camera:
+    """The camera that ``camera_json`` described."""
+    if item["model"] == PinholeCamera.model:
+        return PinholeCamera(item["width"], item["height"], *item["params"])
+    from geo.cameras import camera_from_params
+
+    return camera_from_params(item["model"], (item["width"], item["height"]), item["params"], item["valid_theta_rad"])
+
+
+def world_from_json(item: dict[str, Any]) -> World:
+    """The world record that recording.json describes."""
+    sigma = item["up_sigma_rad"]
+    return World(
+        metric=item["metric"],
+        gravity=Gravity(item["gravity"]),
+        up_sigma_rad=float("nan") if sigma is None else float(sigma),
+        world_from_source_world=np.asarray(item["world_from_source_world"], dtype=np.float64),
+    )
+
+
+def _world_json(world: World) -> dict[str, Any]:
+    return {
+        "metric": world.metric,
+        "gravity": str(world.gravity),
+        "up_axis": "+z" if world.has_up else None,
+        "up_sigma_rad": world.up_sigma_rad,
+        "world_from_source_world": world.world_from_source_world,
+    }
+
+
+def _clock_json(times: np.ndarray) -> dict[str, Any]:
+    steps = np.diff(times)
+    return {
+        "domain": "device",
+        "unit": "ns",
+        "first_ns": int(times[0]) if len(times) else None,
+        "last_ns": int(times[-1]) if len(times) else None,
+        "median_step_ns": int(np.median(steps)) if len(steps) else None,
+        "longest_step_ns": int(steps.max()) if len(steps) else None,
+    }
+
+
+def _sensor_json(canonical: CanonicalRecording) -> dict[str, Any] | None:
+    sensor = canonical.sensor
+    if sensor is None:
+        return None
+    return {"camera": camera_json(sensor.camera), "images": len(sensor.timestamps_ns)}
