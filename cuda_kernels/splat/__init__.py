@@ -1,0 +1,16 @@
+"""3D Gaussian splatting on a CPU: arrays in, images and gradients out. numba is loaded on the first call."""
+
+from cuda_kernels.splat.api import rasterize, rasterize_backward
+from cuda_kernels.splat.sh import eval_sh, eval_sh_backward
+from cuda_kernels.splat.types import DepthStatistics, SplatCamera, SplatGradients, SplatImage
+
+__all__ = [
+    "DepthStatistics",
+    "SplatCamera",
+    "SplatGradients",
+    "SplatImage",
+    "eval_sh",
+    "eval_sh_backward",
+    "rasterize",
+    "rasterize_backward",
+]

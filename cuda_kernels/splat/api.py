@@ -1,0 +1,182 @@
+"""The call: check the arrays, draw, and go back."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float32, Int32, Int64
+
+from cuda_kernels.errors import KernelError
+from cuda_kernels.splat.rules import EPS2D_PX2, FOV_MARGIN, TILE_PX
+from cuda_kernels.splat.types import DepthStatistics, SplatCamera, SplatGradients, SplatImage
+
+Array32 = Float32[np.ndarray, "..."]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """State of a forward pass that its backward pass reads."""
+
+    gaussians: tuple[np.ndarray, ...]  # means, quats, log scales, opacity logits, colours
+    camera: Float[np.ndarray, "C"]
+    order: Int32[np.ndarray, "M"]  # gaussian of each depth rank
+    records: Float32[np.ndarray, "M F"]
+    rects: Int32[np.ndarray, "M 4"]
+    first_row: Int64[np.ndarray, "M1"]  # where a rank's gradient rows begin
+    tile_start: Int64[np.ndarray, "T1"]
+    tile_ranks: Int32[np.ndarray, "K"]
+    background: Float32[np.ndarray, "3"]
+
+
+def rasterize(
+    means_in_world: Float32[np.ndarray, "N 3"],
+    quats_wxyz: Float32[np.ndarray, "N 4"],
+    log_scales: Float32[np.ndarray, "N 3"],
+    opacity_logits: Float32[np.ndarray, "N"],
+    colors: Float32[np.ndarray, "N 3"],
+    camera: SplatCamera,
+    background: Float[np.ndarray, "3"] | tuple[float, float, float] = (0.0, 0.0, 0.0),
+    *,
+    depth_statistics: bool = False,
+) -> SplatImage:
+    """Draw 3D gaussians: colour, alpha and accumulated depth along +z.
+
+    The rule is gsplat's (see ``cuda_kernels.splat.rules``), so a model fitted there looks the same here. Parameters
+    are stored as a 3DGS PLY stores them: log scales, opacity logits, quaternions of any length but zero. Same
+    arrays, same bytes, for any number of threads (``numba.set_num_threads``).
+
+    Args:
+        means_in_world: Centres, world units. Rows with NaN or infinity anywhere, a zero quaternion or a scale that
+            overflows float32 are not drawn and counted in ``SplatImage.dropped``.
+        quats_wxyz: World from gaussian, scalar first.
+        log_scales: Natural log of the standard deviations, world units.
+        opacity_logits: Opacity is the logistic function of these.
+        colors: RGB as seen from this camera; see ``eval_sh``.
+        camera: View; ``camera_from_world`` must be finite and its rotation a rotation.
+        background: Colour behind everything.
+        depth_statistics: Also give median depth and the variance of depth (a kernel of its own, slower).
+
+    Returns:
+        Images indexed [v, u]; with nothing in view the background, alpha 0 and depth sum 0.
+
+    Raises:
+        KernelError: shapes do not fit, or the camera is unusable.
+
+    Source: Zwicker et al. (2001), EWA splatting; Kerbl et al. (2023).
+    """
+    from cuda_kernels.splat import bins, forward, projection
+
+    gaussians = _checked_gaussians(means_in_world, quats_wxyz, log_scales, opacity_logits, colors)
+    view = _packed_camera(camera)
+    paper = np.asarray(background, dtype=np.float32).reshape(-1)
+    if paper.shape != (3,) or not np.isfinite(paper).all():
+        raise KernelError(f"background must be three finite numbers, got {background!r}.")
+    flat, status = projection.project(*gaussians, view)
+    order = bins.depth_order(flat, status)
+    records, rects, first_row = bins.ordered_records(flat, order, gaussians[4], camera.width_px, camera.height_px)
+    tiles_xy = (-(-camera.width_px // TILE_PX), -(-camera.height_px // TILE_PX))
+    tile_start, tile_ranks = bins.tile_lists(rects, tiles_xy)
+    shape = (camera.height_px, camera.width_px)
+    images = forward.composite(records, tile_start, tile_ranks, shape, paper, depth_statistics)
+    rgb, alpha, depth_sum, median_z, variance_z = images
+    return SplatImage(
+        rgb=rgb,
+        alpha=alpha,
+        depth_sum=depth_sum,
+        visible=status == projection.DRAWN,
+        dropped=int(np.count_nonzero(status == projection.BROKEN)),
+        statistics=DepthStatistics(median_z, variance_z) if depth_statistics else None,
+        saved=Saved(gaussians, view, order, records, rects, first_row, tile_start, tile_ranks, paper),
+    )
+
+
+def rasterize_backward(
+    image: SplatImage,
+    d_rgb: Float[np.ndarray, "H W 3"],
+    d_alpha: Float[np.ndarray, "H W"] | None = None,
+    d_depth_sum: Float[np.ndarray, "H W"] | None = None,
+) -> SplatGradients:
+    """Gradients of a loss by every input of ``rasterize``, from its gradients by the images.
+
+    Args:
+        image: What ``rasterize`` returned, its arrays unchanged.
+        d_rgb: Gradient by ``image.rgb``.
+        d_alpha: Gradient by ``image.alpha``; None is zero.
+        d_depth_sum: Gradient by ``image.depth_sum``; None is zero.
+
+    Returns:
+        Finite float32 gradients, zero for gaussians not drawn.
+
+    Raises:
+        KernelError: shapes do not fit, or a gradient holds NaN or infinity.
+    """
+    from cuda_kernels.splat import backward, projection
+
+    saved: Saved = image.saved
+    shape = image.alpha.shape
+    grads = (
+        _checked_gradient("d_rgb", d_rgb, (*shape, 3)),
+        _checked_gradient("d_alpha", d_alpha, shape),
+        _checked_gradient("d_depth_sum", d_depth_sum, shape),
+    )
+    sums = backward.composite_backward(
+        saved.records, saved.rects, saved.first_row, saved.tile_start, saved.tile_ranks, image, grads, saved.background
+    )
+    d_means, d_quats, d_scales, d_logits, d_colors, d_norm, twist = projection.project_backward(
+        *saved.gaussians, saved.camera, saved.order, sums
+    )
+    return SplatGradients(d_means, d_quats, d_scales, d_logits, d_colors, d_norm, twist)
+
+
+def _checked_gaussians(
+    means: np.ndarray, quats: np.ndarray, log_scales: np.ndarray, logits: np.ndarray, colors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The five parameter arrays as C-contiguous float32 of matching length."""
+    count = len(means)
+    wanted = {
+        "means_in_world": (means, (count, 3)),
+        "quats_wxyz": (quats, (count, 4)),
+        "log_scales": (log_scales, (count, 3)),
+        "opacity_logits": (logits, (count,)),
+        "colors": (colors, (count, 3)),
+    }
+    for name, (array, shape) in wanted.items():
+        if np.shape(array) != shape:
+            raise KernelError(f"{name} has shape {np.shape(array)}, expected {shape} for {count} gaussians.")
+    arrays = [np.ascontiguousarray(array, dtype=np.float32) for array, _ in wanted.values()]
+    return arrays[0], arrays[1], arrays[2], arrays[3], arrays[4]
+
+
+def _packed_camera(camera: SplatCamera) -> Float[np.ndarray, "C"]:
+    """Rotation (9), translation (3), fx fy cx cy, near, limits of x/z and y/z for the linearisation (4), eps, W, H."""
+    transform = np.asarray(camera.camera_from_world, dtype=np.float64)
+    width, height = camera.width_px, camera.height_px
+    fx, fy, cx, cy = camera.fx_px, camera.fy_px, camera.cx_px, camera.cy_px
+    if transform.shape != (4, 4) or not np.isfinite(transform).all():
+        raise KernelError("camera_from_world must be a finite 4x4 matrix; frames without a pose cannot be rendered.")
+    if width < 1 or height < 1 or not all(map(math.isfinite, (fx, fy, cx, cy))) or fx <= 0 or fy <= 0:
+        raise KernelError(f"camera {width}x{height} px with fx {fx}, fy {fy}, cx {cx}, cy {cy} cannot be rendered.")
+    if not camera.near_m > 0:
+        raise KernelError(f"near_m must be positive, got {camera.near_m}.")
+    # gsplat's limits in its own convention, where the image covers [0, W] and the principal point is half a pixel on
+    margin_x, margin_y = FOV_MARGIN * 0.5 * width / fx, FOV_MARGIN * 0.5 * height / fy
+    limits = (
+        -(cx + 0.5) / fx - margin_x,
+        (width - cx - 0.5) / fx + margin_x,
+        -(cy + 0.5) / fy - margin_y,
+        (height - cy - 0.5) / fy + margin_y,
+    )
+    pose = [*transform[:3, :3].ravel(), *transform[:3, 3]]
+    return np.array([*pose, fx, fy, cx, cy, camera.near_m, *limits, EPS2D_PX2, width, height], dtype=np.float64)
+
+
+def _checked_gradient(name: str, gradient: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
+    """A float32 gradient image; None is zero."""
+    if gradient is None:
+        return np.zeros(shape, dtype=np.float32)
+    if np.shape(gradient) != shape:
+        raise KernelError(f"{name} has shape {np.shape(gradient)}, the image needs {shape}.")
+    array = np.ascontiguousarray(gradient, dtype=np.float32)
+    if not np.isfinite(array.sum(dtype=np.float64)):
+        raise KernelError(f"{name} holds NaN or infinity; mask those pixels to 0 before the backward pass.")
+    return array
