@@ -1,0 +1,5 @@
+"""``python -m egospatial``."""
+
+from egospatial.cli import main
+
+main()

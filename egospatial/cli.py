@@ -1,0 +1,220 @@
+"""The command ``egospatial``. Nothing heavy is imported before a command runs: ``--help`` stays quick."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from egospatial.reporting import command
+
+app = typer.Typer(
+    name="egospatial",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Egocentric recordings to metric 3D, tracked objects, trajectories and spatial questions.",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings: .toml, .yaml or .json.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="One setting, e.g. rectify.width_px=512. Repeatable.")]
+Narrations = Annotated[Path | None, typer.Option(help="narrations.jsonl; default: the recording's own.")]
+Start = Annotated[float | None, typer.Option(help="Seconds from the first frame.")]
+End = Annotated[float | None, typer.Option(help="Seconds from the first frame; this moment is not included.")]
+Every = Annotated[int, typer.Option(help="Take every N-th frame (frames with grounding points are kept).")]
+OutRoot = Annotated[Path, typer.Option("--out", help="Folder that takes one folder per recording.")]
+Finished = Annotated[Path, typer.Argument(help="Output folder of one recording.")]
+
+
+@app.command()
+def run(
+    recordings: Annotated[list[Path], typer.Argument(help="Recording folders or files.")],
+    out: OutRoot,
+    narrations: Narrations = None,
+    start: Start = None,
+    end: End = None,
+    every: Every = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and write nothing.")] = False,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    stages: Annotated[str | None, typer.Option(help="Only these, e.g. track,lift.")] = None,
+    engine: Annotated[str, typer.Option(help="local: processes on this machine.")] = "local",
+    jobs: Annotated[int, typer.Option(help="Recordings at a time.")] = 1,
+    shard: Annotated[str | None, typer.Option(help="i/n: every n-th recording from the i-th.")] = None,
+    format_name: Annotated[str | None, typer.Option("--format", help="Reader; default: found by itself.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run all stages on recordings; what is done already is skipped, a killed run goes on where it was."""
+    with command(as_json, quiet) as reporter:
+        from egospatial.commands import run_command
+
+        status = run_command(
+            reporter, recordings, out, narrations, (start, end, every), dry_run, config, tuple(set_ or ()),
+            stages, engine, jobs, shard, format_name,
+        )  # fmt: skip
+        if status:
+            raise typer.Exit(status)
+
+
+def _stage_command(name: str, text: str) -> None:
+    def one_stage(
+        path: Annotated[Path, typer.Argument(help="A recording (then --out is needed) or an output folder.")],
+        out: Annotated[Path | None, typer.Option(help="Folder that takes one folder per recording.")] = None,
+        narrations: Narrations = None,
+        start: Start = None,
+        end: End = None,
+        every: Every = 1,
+        config: ConfigFile = None,
+        set_: Sets = None,
+        as_json: Json = False,
+        quiet: Quiet = False,
+    ) -> None:
+        with command(as_json, quiet) as reporter:
+            from egospatial.commands import stage_command
+
+            stage_command(
+                reporter, name, path, out, narrations, (start, end, every), config, tuple(set_ or ())
+            )  # fmt: skip
+
+    app.command(name, help=text)(one_stage)
+
+
+_stage_command("rectify", "Stage 1: canonical video, poses, calibration.")
+_stage_command("reconstruct", "Stage 2: the static scene as Gaussian splats.")
+_stage_command("track", "Stage 3: masks of narrated objects through time.")
+_stage_command("lift", "Stage 4: boxes, trajectories, events.")
+_stage_command("depth", "Stage 5: fused depth of every frame.")
+_stage_command("ask", "Stage 6: questions with certificates.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("out/demo"),
+    seed: Annotated[int, typer.Option(help="Another seed, another scene.")] = 1,
+    preset: Annotated[str, typer.Option(help="demo; small is quicker and coarser.")] = "demo",
+    config: ConfigFile = None,
+    set_: Sets = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate a recording with exact truth, run every stage, compare with the truth."""
+    with command(as_json, quiet) as reporter:
+        from egospatial.demo import demo_command
+
+        demo_command(reporter, out, preset, seed, config, tuple(set_ or ()))
+
+
+@app.command()
+def simulate(
+    out: Annotated[Path, typer.Argument(help="Folder that takes the recording and its truth.")],
+    preset: Annotated[str, typer.Option(help="standard, demo, small or truth.")] = "demo",
+    seed: Annotated[int, typer.Option(help="Seed of the scene.")] = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a simulated recording, and its exact truth beside it."""
+    with command(as_json, quiet) as reporter:
+        from egospatial.commands import simulate_command
+
+        simulate_command(reporter, out, preset, seed)
+
+
+@app.command()
+def info(
+    recording: Annotated[Path, typer.Argument(help="A recording or an output folder.")],
+    format_name: Annotated[str | None, typer.Option("--format", help="Reader; default: found by itself.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Cameras, rates, gaps, scale, gravity of a recording; stages of an output folder."""
+    with command(as_json) as reporter:
+        from egospatial.info import info_command
+
+        info_command(reporter, recording, format_name)
+
+
+@app.command()
+def verify(out: Finished, as_json: Json = False) -> None:
+    """Re-execute the certificates of all questions. Status 1 if one does not hold."""
+    with command(as_json) as reporter:
+        from egospatial.verify import verify_command
+
+        _exit_unless(verify_command(reporter, out))
+
+
+@app.command()
+def check(out: Finished, as_json: Json = False) -> None:
+    """Test the integrity of a finished folder. Status 1 if something is wrong with it."""
+    with command(as_json) as reporter:
+        from egospatial.check import check_command
+
+        _exit_unless(check_command(reporter, out))
+
+
+@app.command()
+def evaluate(
+    out: Finished,
+    truth: Annotated[Path, typer.Option(help="Truth folder that `egospatial simulate` wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Compare a finished folder with exact truth."""
+    with command(as_json) as reporter:
+        from egospatial.evaluate import evaluate_command
+
+        evaluate_command(reporter, out, truth)
+
+
+@app.command()
+def export(
+    out: Finished,
+    what: Annotated[str, typer.Option(help="trajectories, questions or splats.")] = "trajectories",
+    format_: Annotated[str | None, typer.Option("--format", help="Of trajectories: json, csv or tum.")] = None,
+    to: Annotated[Path | None, typer.Option(help="File (tum: folder) to write; default: beside the results.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Hand results on in plain formats."""
+    with command(as_json) as reporter:
+        from egospatial.export import export_command
+
+        export_command(reporter, out, what, format_, to)
+
+
+@app.command()
+def view(
+    out: Finished,
+    screenshot: Annotated[Path | None, typer.Option(help="Write a picture instead of opening a window.")] = None,
+    frame: Annotated[int | None, typer.Option(help="Frame; default: the middle one.")] = None,
+    what: Annotated[str, typer.Option(help="scene (3D), overlay, depth or sheet.")] = "scene",
+    as_json: Json = False,
+) -> None:
+    """Look at results: splats, boxes and trajectories in 3D, or masks and depth in the picture."""
+    with command(as_json) as reporter:
+        from egospatial.view.command import view_command
+
+        view_command(reporter, out, screenshot, frame, what)
+
+
+@app.command()
+def config(
+    config_file: ConfigFile = None,
+    set_: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Print every setting with its value: defaults, a file and --set put together."""
+    with command(as_json) as reporter:
+        from egospatial.commands import config_command
+
+        config_command(reporter, config_file, tuple(set_ or ()))
+
+
+def _exit_unless(fine: bool) -> None:
+    if not fine:
+        raise typer.Exit(1)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point of the command."""
+    return app(arguments)

@@ -1,0 +1,107 @@
+"""Which frames of a recording are taken: ``--start``, ``--end``, ``--every``."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+
+from egospatial.errors import FrontDoorError
+from geo.recording import CanonicalRecording, FrameSource
+from tracking.records import Grounding, Narration, NarrationSet
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Seconds count from the first frame; ``end_s`` is not included; every ``every``-th frame from the start."""
+
+    start_s: float | None = None
+    end_s: float | None = None
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what selects nothing whatever the recording."""
+        if self.every < 1:
+            raise FrontDoorError(f"--every {self.every}: expected 1 or more.")
+        if self.start_s is not None and self.end_s is not None and self.end_s <= self.start_s:
+            raise FrontDoorError(f"--start {self.start_s} --end {self.end_s}: the end has to come after the start.")
+
+    @property
+    def takes_all(self) -> bool:
+        """True if nothing is left out."""
+        return self.start_s is None and self.end_s is None and self.every == 1
+
+    def frames(self, timestamps_ns: Int64[np.ndarray, "N"], grounded: Sequence[int] = ()) -> tuple[int, ...]:
+        """Indices of the frames taken.
+
+        Args:
+            timestamps_ns: Of all frames.
+            grounded: Frames that carry a grounding point: taken even where ``every`` would skip them, because a
+                point belongs to its own frame and to no neighbour.
+
+        Raises:
+            FrontDoorError: nothing is left; says how long the recording is.
+        """
+        first = int(timestamps_ns[0]) if len(timestamps_ns) else 0
+        start_ns = first + round((self.start_s or 0.0) * 1e9)
+        inside = timestamps_ns >= start_ns
+        if self.end_s is not None:
+            inside &= timestamps_ns < first + round(self.end_s * 1e9)
+        indices = np.flatnonzero(inside)
+        kept = set(indices[:: self.every].tolist()) | (set(grounded) & set(indices.tolist()))
+        if not kept:
+            length_s = (int(timestamps_ns[-1]) - first) / 1e9 if len(timestamps_ns) else 0.0
+            raise FrontDoorError(
+                f"--start {self.start_s} --end {self.end_s} leaves no frame; the recording has {len(timestamps_ns)} "
+                f"frames over {length_s:.2f} s."
+            )
+        return tuple(sorted(kept))
+
+
+class SelectedFrames:
+    """Some frames of a frame source, renumbered from 0."""
+
+    def __init__(self, source: FrameSource, frames: Sequence[int]) -> None:
+        """Keep the source and the indices; nothing is decoded."""
+        self._source, self._frames = source, tuple(frames)
+
+    def __len__(self) -> int:
+        """Number of frames taken."""
+        return len(self._frames)
+
+    def read(self, index: int) -> UInt8[np.ndarray, "H W 3"]:
+        """RGB image of a frame."""
+        return self._source.read(self._frames[index])
+
+
+def select_canonical(canonical: CanonicalRecording, frames: Sequence[int]) -> CanonicalRecording:
+    """The canonical recording with only these frames; sensor, gaze and hands keep their own clocks whole."""
+    rows = np.asarray(frames, dtype=np.int64)
+    return replace(
+        canonical,
+        timestamps_ns=canonical.timestamps_ns[rows],
+        world_from_camera=canonical.world_from_camera[rows],
+        frames=SelectedFrames(canonical.frames, frames),
+    )
+
+
+def grounded_frames(narrations: NarrationSet) -> list[int]:
+    """Frames that carry a grounding point."""
+    return sorted({point.frame for narration in narrations.narrations for point in narration.groundings})
+
+
+def select_narrations(narrations: NarrationSet, frames: Sequence[int]) -> NarrationSet:
+    """Groundings on the frames taken, renumbered; narrations left without any keep their text."""
+    position = {frame: index for index, frame in enumerate(frames)}
+    kept = tuple(replace(narration, groundings=_renumbered(narration, position)) for narration in narrations.narrations)
+    dropped = sum(len(n.groundings) for n in narrations.narrations) - sum(len(n.groundings) for n in kept)
+    warnings = narrations.warnings
+    if dropped:
+        warnings = (*warnings, f"{dropped} grounding point(s) lie outside --start/--end and were left out")
+    return replace(narrations, narrations=kept, warnings=warnings)
+
+
+def _renumbered(narration: Narration, position: dict[int, int]) -> tuple[Grounding, ...]:
+    return tuple(
+        replace(point, frame=position[point.frame]) for point in narration.groundings if point.frame in position
+    )

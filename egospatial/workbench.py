@@ -1,0 +1,131 @@
+"""One recording on the bench: what its stages work on, read back from the output folder between stages.
+
+Every stage takes what earlier ones stored, never what they held in memory: a run that was killed and went on, and
+one that was not, thus work on the same numbers.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from egospatial.config import RunConfig
+from egospatial.errors import FrontDoorError
+from egospatial.hashing import digest_of, files_identity
+from egospatial.selection import Selection, grounded_frames, select_canonical, select_narrations
+from egospatial.store import geometry_file, recording_file, splats_file, tracks_file, trajectories_file
+from geo.recording import CanonicalRecording, Recording
+from lifting.records import Lifted
+from recon.records import Reconstruction
+from spatial_qa.records import QuestionScene
+from tracking.records import NarrationSet, TrackSet
+
+
+@dataclass
+class Workbench:
+    """Lazy records of one recording; ``folder`` is its output folder."""
+
+    source: Path
+    folder: Path
+    config: RunConfig
+    selection: Selection
+    narrations_file: Path | None = None
+    format_name: str | None = None
+
+    @cached_property
+    def recording(self) -> Recording:
+        """The recording as its reader gives it."""
+        from geo.readers import open_recording
+
+        return open_recording(self.source, self.format_name)
+
+    @cached_property
+    def _whole(self) -> CanonicalRecording:
+        from geo.rectify import rectify
+
+        return rectify(self.recording, self.config.rectify)
+
+    @cached_property
+    def _all_narrations(self) -> NarrationSet:
+        path = self.narrations_path
+        if path is None:
+            return NarrationSet((), ("no narrations: no object is tracked; give some with --narrations FILE",))
+        from tracking.narrations import read_narrations
+
+        return read_narrations(path, self._whole)
+
+    @property
+    def narrations_path(self) -> Path | None:
+        """The narrations given, else the recording's own."""
+        if self.narrations_file is not None and not self.narrations_file.is_file():
+            raise FrontDoorError(f"{self.narrations_file}: no such narrations file.")
+        return self.narrations_file or self.recording.narrations_file
+
+    @cached_property
+    def source_frames(self) -> tuple[int, ...]:
+        """Frames of the reference camera that are taken."""
+        grounded = grounded_frames(self._all_narrations) if self.selection.every > 1 else []
+        return self.selection.frames(self._whole.timestamps_ns, grounded)
+
+    @cached_property
+    def canonical(self) -> CanonicalRecording:
+        """The rectified recording, cut to the selection."""
+        return self._whole if self.selection.takes_all else select_canonical(self._whole, self.source_frames)
+
+    @cached_property
+    def narrations(self) -> NarrationSet:
+        """Narrations, their points on the frames taken."""
+        return select_narrations(self._all_narrations, self.source_frames)
+
+    def inputs(self) -> dict[str, dict[str, Any]]:
+        """What each stage's results depend on besides settings and earlier stages."""
+        files = [path for path in self.recording.input_files if path != self.recording.narrations_file]
+        chosen = {"frames": len(self.source_frames), "selection": digest_of(list(self.source_frames))}
+        narrations = self.narrations_path
+        return {
+            "rectify": {**files_identity(files), **chosen},
+            "track": files_identity([] if narrations is None else [narrations]),
+        }
+
+    def forget(self) -> None:
+        """Drop records that an earlier stage made, so that the next stage reads what was stored."""
+        for name in ("reconstruction", "tracks", "lifted"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def reconstruction(self) -> Reconstruction:
+        """As stored by the reconstruct stage."""
+        return splats_file.read(self.folder)
+
+    @cached_property
+    def tracks(self) -> TrackSet:
+        """As stored by the track stage."""
+        return tracks_file.read(self.folder)
+
+    @cached_property
+    def lifted(self) -> Lifted:
+        """As stored by the lift stage."""
+        return trajectories_file.read(self.folder)
+
+
+def question_scene(folder: Path, lifted: Lifted | None = None) -> QuestionScene:
+    """All that questions may be asked about, from a finished folder alone."""
+    document, frames = recording_file.read(folder), geometry_file.read_frames(folder)
+    camera = recording_file.camera_from_json(document["canonical_camera"])
+    return QuestionScene(
+        recording_id=document["recording_id"],
+        timestamps_ns=frames.timestamps_ns,
+        world_from_camera=frames.world_from_camera,
+        image_size_wh_px=camera.size_wh_px,
+        camera_matrix=np.asarray(document["canonical_matrix"], dtype=np.float64),
+        world=recording_file.world_from_json(document["world"]),
+        lifted=lifted if lifted is not None else trajectories_file.read(folder),
+        gaze=frames.gaze,
+    )
+
+
+def without_moving_depth(lifted: Lifted) -> Lifted:
+    """Lifted without the pixels of moving objects: what questions need."""
+    return replace(lifted, moving_depth=None)
