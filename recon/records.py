@@ -63,6 +63,10 @@ class ReconReport:
     coverage: float
     fit_seconds: float
     notes: tuple[str, ...] = ()
+    depth_abs_rel_median_held_out: float = float("nan")
+    picture_coverage: float = float("nan")  # share of all static pixels with a static depth, sensor or not
+    sensor_spread_floor_m: float = float("nan")  # static minus sensor depth: sigma = floor + per_m * z^2
+    sensor_spread_per_m: float = float("nan")
 
 
 @dataclass(frozen=True)

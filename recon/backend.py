@@ -1,0 +1,121 @@
+"""One call for two rasterisers: the project's own on the CPU, gsplat where CUDA is there.
+
+Both take the same arrays and fill the same record (``cuda_kernels.splat.SplatImage``), so nothing above this module
+knows which one drew.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from cuda_kernels.splat import SplatCamera, SplatGradients, SplatImage, rasterize, rasterize_backward
+from geo import se3
+from geo.cameras import PinholeCamera
+from recon.errors import ReconError
+
+Background = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """What a rasteriser takes: parameters of a ``SplatModel`` with the colours already seen from the camera."""
+
+    means_in_world: Float32[np.ndarray, "N 3"]
+    quats_wxyz: Float32[np.ndarray, "N 4"]
+    log_scales: Float32[np.ndarray, "N 3"]
+    opacity_logits: Float32[np.ndarray, "N"]
+    colors: Float32[np.ndarray, "N 3"]
+
+
+class Renderer(Protocol):
+    """Draw, and go back."""
+
+    name: str
+
+    def forward(
+        self, gaussians: Gaussians, camera: SplatCamera, background: Background, depth_statistics: bool = False
+    ) -> SplatImage:
+        """Colour, alpha, accumulated depth; with ``depth_statistics`` also median and variance of depth."""
+        ...
+
+    def backward(
+        self,
+        image: SplatImage,
+        d_rgb: Float[np.ndarray, "H W 3"],
+        d_alpha: Float[np.ndarray, "H W"],
+        d_depth_sum: Float[np.ndarray, "H W"],
+    ) -> SplatGradients:
+        """Gradients by the Gaussians, from gradients by the images."""
+        ...
+
+
+class CpuRenderer:
+    """``cuda_kernels.splat``."""
+
+    name = "cpu"
+
+    def forward(
+        self, gaussians: Gaussians, camera: SplatCamera, background: Background, depth_statistics: bool = False
+    ) -> SplatImage:
+        """See ``Renderer.forward``."""
+        return rasterize(
+            gaussians.means_in_world,
+            gaussians.quats_wxyz,
+            gaussians.log_scales,
+            gaussians.opacity_logits,
+            gaussians.colors,
+            camera,
+            background,
+            depth_statistics=depth_statistics,
+        )
+
+    def backward(
+        self,
+        image: SplatImage,
+        d_rgb: Float[np.ndarray, "H W 3"],
+        d_alpha: Float[np.ndarray, "H W"],
+        d_depth_sum: Float[np.ndarray, "H W"],
+    ) -> SplatGradients:
+        """See ``Renderer.backward``."""
+        return rasterize_backward(image, d_rgb, d_alpha, d_depth_sum)
+
+
+def choose_renderer(device: str) -> Renderer:
+    """The renderer for "cpu", "cuda" or "auto" (gsplat where it and a CUDA device are there, else the CPU).
+
+    Raises:
+        ReconError: "cuda" is asked for and is not there; says what is missing.
+    """
+    if device == "cpu":
+        return CpuRenderer()
+    from recon.gsplat_backend import GsplatRenderer, why_not
+
+    reason = why_not()
+    if reason is None:
+        return GsplatRenderer()
+    if device == "cuda":
+        raise ReconError(f"reconstruct.device is 'cuda', but {reason}; use device 'auto' or 'cpu'")
+    return CpuRenderer()
+
+
+def splat_camera(camera: PinholeCamera, world_from_camera: Float[np.ndarray, "4 4"]) -> SplatCamera:
+    """The rasteriser's camera (pixel centres at whole numbers on both sides, principal point anywhere).
+
+    Raises:
+        ReconError: the camera has skew, which no splat rasteriser draws, or the pose is not finite.
+    """
+    if camera.skew_px:
+        raise ReconError(f"the camera has skew {camera.skew_px} px; undistort it to a camera without skew first")
+    if not np.isfinite(world_from_camera).all():
+        raise ReconError("this frame has no pose (NaN), so nothing can be rendered for it")
+    return SplatCamera(
+        fx_px=camera.fx_px,
+        fy_px=camera.fy_px,
+        cx_px=camera.cx_px,
+        cy_px=camera.cy_px,
+        width_px=camera.width_px,
+        height_px=camera.height_px,
+        camera_from_world=se3.inverse(world_from_camera),
+    )

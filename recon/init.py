@@ -1,0 +1,214 @@
+"""The first model: splats from back-projected sensor depth, merged in voxels, flat along the surface."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float32, Int64
+
+from geo import se3
+from recon.config import ReconstructConfig
+from recon.model import empty_model, sh0_from_rgb
+from recon.ply import logit
+from recon.records import SplatModel
+from recon.sensor import SensorNoise
+from recon.views import View
+
+_MAX_POINTS = 2_000_000
+_LEVEL_STEP = 2.0  # voxel sizes go up by this factor from level to level
+_NEIGHBOURS = 9
+_SCALE_SHARE = 0.6  # in-plane standard deviation / spacing of neighbours
+_THICKNESS_SHARE = 0.15
+_INITIAL_OPACITY = 0.8
+_EXPOSURE_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Points of many views. ``footprint_m`` is the size of the pixel that each came from."""
+
+    points_in_world: Float32[np.ndarray, "P 3"]
+    rgb: Float32[np.ndarray, "P 3"]
+    footprint_m: Float32[np.ndarray, "P"]
+    weight: Float32[np.ndarray, "P"]  # 1 / variance of the depth
+    view: Int64[np.ndarray, "P"]  # index into the list of views
+
+
+@dataclass(frozen=True)
+class Initial:
+    """The first model and per-view exposure gains (picture = gain * model colour)."""
+
+    model: SplatModel
+    gains: Float32[np.ndarray, "V 3"]
+
+
+def initialise(views: Sequence[View], config: ReconstructConfig, noise: SensorNoise | None = None) -> Initial:
+    """Splats from the views' sensor depth; no depth at all gives an empty model."""
+    cloud = back_project(views, noise or SensorNoise(), config.seed)
+    if not len(cloud.points_in_world):
+        return Initial(empty_model(), np.ones((len(views), 3), dtype=np.float32))
+    groups = _fit_budget(cloud, config.max_gaussians)
+    kept, ids = groups.members, groups.ids
+    cloud = _rows(cloud, kept)
+    gains = _exposure_gains(cloud, ids, groups.count, len(views))
+    weight = cloud.weight
+    total = np.bincount(ids, weights=weight, minlength=groups.count)
+    points = _weighted(cloud.points_in_world, weight, ids, total)
+    rgb = _weighted(np.clip(cloud.rgb / gains[cloud.view], 0, 1), weight, ids, total)
+    model = surface_splats(points, rgb, groups.voxel_m)
+    return Initial(model, gains)
+
+
+def back_project(views: Sequence[View], noise: SensorNoise, seed: int) -> Cloud:
+    """Points of all views' depth; thinned at random (seeded) beyond two million."""
+    parts: list[tuple[np.ndarray, ...]] = []
+    for index, view in enumerate(views):
+        rows, cols = np.nonzero(np.isfinite(view.z_depth_m))
+        z = view.z_depth_m[rows, cols].astype(np.float64)
+        rays = view.camera.normalised_points(np.stack([cols, rows], axis=1).astype(np.float64))
+        points = se3.transform_points(view.world_from_camera, rays * z[:, None])
+        footprint = z / np.sqrt(view.camera.fx_px * view.camera.fy_px)
+        parts.append(
+            (points, view.rgb[rows, cols] / 255.0, footprint, noise.sigma_m(z) ** -2.0, np.full(len(z), index))
+        )
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else []
+    if not columns:
+        none = np.zeros(0, dtype=np.float32)
+        return Cloud(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), none, none, np.zeros(0, np.int64))
+    cloud = Cloud(*(column.astype(np.float32) for column in columns[:4]), columns[4].astype(np.int64))
+    if len(cloud.view) > _MAX_POINTS:
+        keep = np.sort(np.random.default_rng(seed).choice(len(cloud.view), _MAX_POINTS, replace=False))
+        cloud = _rows(cloud, keep)
+    return cloud
+
+
+@dataclass(frozen=True)
+class _Groups:
+    members: Int64[np.ndarray, "M"]  # rows of the cloud that were kept
+    ids: Int64[np.ndarray, "M"]  # group of each member
+    count: int
+    voxel_m: Float[np.ndarray, "G"]
+
+
+def _fit_budget(cloud: Cloud, budget: int) -> _Groups:
+    """Voxels as multiples of the pixel footprint, the smallest multiple (of a geometric ladder) within the budget."""
+    low, high = 0.5, 64.0
+    groups = _group(cloud, high)
+    for _ in range(7):
+        middle = float(np.sqrt(low * high))
+        trial = _group(cloud, middle)
+        if trial.count <= budget:
+            high, groups = middle, trial
+        else:
+            low = middle
+    return groups
+
+
+def _group(cloud: Cloud, footprints: float) -> _Groups:
+    """Group points in cubes whose size follows the finest view of the place (octave levels, fine to coarse)."""
+    size = cloud.footprint_m * footprints
+    smallest = float(size.min())
+    level = np.floor(np.log(size / smallest) / np.log(_LEVEL_STEP) + 1e-6).astype(np.int64)
+    origin = cloud.points_in_world.min(axis=0)
+    members, ids, voxel_m, count = [], [], [], 0
+    finer: np.ndarray | None = None
+    for rank in range(int(level.max()) + 1):
+        voxel = smallest * _LEVEL_STEP**rank
+        rows = np.flatnonzero(level == rank)
+        keys = _keys(cloud.points_in_world[rows], origin, voxel)
+        if finer is not None and len(finer):
+            # a cube that finer voxels already describe is left to them
+            rows_free = ~np.isin(keys, np.unique(_keys(finer, origin, voxel)))
+            rows, keys = rows[rows_free], keys[rows_free]
+        unique, inverse = np.unique(keys, return_inverse=True)
+        members.append(rows)
+        ids.append(inverse + count)
+        voxel_m.append(np.full(len(unique), voxel))
+        count += len(unique)
+        centres = (
+            np.stack(
+                [
+                    np.bincount(inverse, weights=cloud.points_in_world[rows, axis], minlength=len(unique))
+                    for axis in range(3)
+                ],
+                axis=1,
+            )
+            / np.maximum(np.bincount(inverse, minlength=len(unique)), 1)[:, None]
+        )
+        finer = centres if finer is None else np.concatenate([finer, centres])
+    return _Groups(np.concatenate(members), np.concatenate(ids), count, np.concatenate(voxel_m))
+
+
+def _keys(points: np.ndarray, origin: np.ndarray, voxel_m: float) -> Int64[np.ndarray, "P"]:
+    """One integer per cube; 21 bits an axis."""
+    cells = np.floor((points - origin) / voxel_m).astype(np.int64)
+    return (cells[:, 0] << 42) | (cells[:, 1] << 21) | cells[:, 2]
+
+
+def _exposure_gains(cloud: Cloud, ids: np.ndarray, count: int, views: int) -> Float32[np.ndarray, "V 3"]:
+    """Gain of each view from the voxels that several views see (alternating means of log colours; mean log gain 0)."""
+    usable = ((cloud.rgb > 0.04) & (cloud.rgb < 0.96)).all(axis=1)
+    log_rgb = np.log(np.maximum(cloud.rgb[usable], 1e-3)).astype(np.float64)
+    ids, view = ids[usable], cloud.view[usable]
+    log_gain = np.zeros((views, 3))
+    per_voxel = np.maximum(np.bincount(ids, minlength=count), 1)
+    per_view = np.bincount(view, minlength=views)
+    for _ in range(_EXPOSURE_ROUNDS):
+        for channel in range(3):
+            value = log_rgb[:, channel]
+            colour = np.bincount(ids, weights=value - log_gain[view, channel], minlength=count) / per_voxel
+            excess = np.bincount(view, weights=value - colour[ids], minlength=views)
+            log_gain[:, channel] = np.where(per_view > 50, excess / np.maximum(per_view, 1), 0.0)
+        log_gain -= log_gain.mean(axis=0)
+    return np.exp(log_gain).astype(np.float32)
+
+
+def _weighted(values: np.ndarray, weight: np.ndarray, ids: np.ndarray, total: np.ndarray) -> np.ndarray:
+    sums = [np.bincount(ids, weights=values[:, axis] * weight, minlength=len(total)) for axis in range(3)]
+    return np.stack(sums, axis=1) / total[:, None]
+
+
+def _rows(cloud: Cloud, rows: np.ndarray) -> Cloud:
+    return Cloud(
+        cloud.points_in_world[rows], cloud.rgb[rows], cloud.footprint_m[rows], cloud.weight[rows], cloud.view[rows]
+    )
+
+
+def surface_splats(
+    points_in_world: Float[np.ndarray, "N 3"], rgb: Float[np.ndarray, "N 3"], spacing_m: Float[np.ndarray, "N"]
+) -> SplatModel:
+    """Splats on a surface: axes from the neighbours' covariance, thin along the normal.
+
+    Fewer than four points give round splats of the stated spacing. The third axis is the normal.
+    """
+    count = len(points_in_world)
+    if count < 4:
+        rotations, spread = np.tile(np.eye(3), (count, 1, 1)), np.asarray(spacing_m, dtype=np.float64)
+    else:
+        rotations, spread = _local_axes(points_in_world, spacing_m)
+    in_plane = np.log(_SCALE_SHARE * spread)
+    log_scales = np.stack([in_plane, in_plane, in_plane + np.log(_THICKNESS_SHARE / _SCALE_SHARE)], axis=1)
+    return SplatModel(
+        means_in_world=points_in_world.astype(np.float32),
+        log_scales=log_scales.astype(np.float32),
+        quats_wxyz=se3.quat_wxyz_from_rotation(rotations).astype(np.float32),
+        opacity_logits=np.full(count, logit(np.array([_INITIAL_OPACITY]))[0], dtype=np.float32),
+        sh_coeffs=sh0_from_rgb(rgb),
+    )
+
+
+def _local_axes(
+    points: Float[np.ndarray, "N 3"], spacing_m: Float[np.ndarray, "N"]
+) -> tuple[Float[np.ndarray, "N 3 3"], Float[np.ndarray, "N"]]:
+    """Rotation world from splat (columns: two tangents, normal) and the spacing of the nearest neighbours."""
+    from scipy.spatial import cKDTree
+
+    neighbours = min(_NEIGHBOURS, len(points))
+    distance, index = cKDTree(points).query(points, k=neighbours, workers=1)
+    around = points[index] - points[index].mean(axis=1, keepdims=True)
+    covariance = np.einsum("nki,nkj->nij", around, around)
+    _, axes = np.linalg.eigh(covariance)  # ascending: the normal comes first
+    rotations = axes[:, :, ::-1].copy()
+    rotations[:, :, 2] *= np.sign(np.linalg.det(rotations))[:, None]
+    nearest = distance[:, 1 : min(5, neighbours)].mean(axis=1)
+    return rotations, np.clip(nearest, 0.5 * spacing_m, 2.0 * spacing_m)

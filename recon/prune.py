@@ -1,0 +1,72 @@
+"""Floaters: Gaussians that hang in space which the sensor saw to be empty."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float32, Int64
+
+from geo import se3
+from recon.config import ReconstructConfig
+from recon.dynamic import tolerance_m
+from recon.model import select
+from recon.records import SplatModel
+from recon.sensor import SensorNoise
+from recon.views import View
+
+
+@dataclass(frozen=True)
+class FreeSpaceVotes:
+    """Per point: views whose sensor sees a surface well behind it, and views that see one at it."""
+
+    violating: Int64[np.ndarray, "N"]
+    supporting: Int64[np.ndarray, "N"]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A model without floaters, and how many went."""
+
+    model: SplatModel
+    removed: int
+
+
+def free_space_votes(
+    points_in_world: Float[np.ndarray, "N 3"], views: Sequence[View], noise: SensorNoise
+) -> FreeSpaceVotes:
+    """Compare points with every view's sensor depth. Moving pixels have none, so they do not vote.
+
+    A view sees through a point only if all depths in the 3x3 pixels around are behind it by more than the noise.
+    """
+    violating = np.zeros(len(points_in_world), dtype=np.int64)
+    supporting = np.zeros(len(points_in_world), dtype=np.int64)
+    for view in views:
+        points = se3.transform_points(view.camera_from_world, points_in_world.astype(np.float64))
+        projected = view.camera.project(points)
+        inside = np.flatnonzero(projected.valid & view.camera.in_image(projected.pixels_xy))
+        pixels = np.rint(projected.pixels_xy[inside]).astype(np.int64)
+        u = np.clip(pixels[:, 0], 0, view.camera.width_px - 1)
+        v = np.clip(pixels[:, 1], 0, view.camera.height_px - 1)
+        z, sensor = points[inside, 2], view.z_depth_m[v, u]
+        nearest = minimum_3x3(view.z_depth_m)[v, u]
+        with np.errstate(invalid="ignore"):
+            tolerance = tolerance_m(z, noise)
+            violating[inside] += nearest > z + tolerance
+            supporting[inside] += np.abs(sensor - z) <= tolerance
+    return FreeSpaceVotes(violating, supporting)
+
+
+def minimum_3x3(z_depth_m: Float32[np.ndarray, "H W"]) -> Float32[np.ndarray, "H W"]:
+    """Smallest depth of the 3x3 pixels around; NaN if any of them inside the image is NaN."""
+    from scipy import ndimage
+
+    filled = np.where(np.isfinite(z_depth_m), z_depth_m, -np.inf)
+    low = ndimage.minimum_filter(filled, size=3, mode="nearest")
+    return np.where(np.isfinite(low), low, np.nan).astype(np.float32)
+
+
+def prune_free_space(model: SplatModel, views: Sequence[View], config: ReconstructConfig, noise: SensorNoise) -> Pruned:
+    """Remove Gaussians whose centre several views see through, unless more views support them."""
+    votes = free_space_votes(model.means_in_world, views, noise)
+    floating = (votes.violating >= config.prune_violations) & (votes.violating > votes.supporting)
+    return Pruned(select(model, ~floating), int(floating.sum()))

@@ -1,0 +1,126 @@
+"""The reconstruct stage: canonical recording in, static splats, masks of what may move, and a report out."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from geo.recording import CanonicalRecording
+from recon.backend import choose_renderer
+from recon.config import ReconstructConfig
+from recon.dynamic import PromptRegion, estimate_dynamic
+from recon.fit import fit
+from recon.init import initialise
+from recon.keyframes import Keyframes, select_keyframes
+from recon.model import empty_model
+from recon.prune import prune_free_space
+from recon.records import DynamicMasks, ReconReport, Reconstruction, SplatModel
+from recon.report import Quality, calibrate_noise, measure
+from recon.sensor import SensorNoise
+from recon.survey import Progress, survey
+from recon.views import View, load_views
+
+__all__ = ["ReconstructConfig", "reconstruct"]
+
+
+def reconstruct(
+    canonical: CanonicalRecording,
+    config: ReconstructConfig | None = None,
+    progress: Progress | None = None,
+    prompts: Sequence[PromptRegion] | None = None,
+) -> Reconstruction:
+    """Fit the static scene.
+
+    Frames without a pose are left out. Without sensor depth, or without any pose, nothing can be placed in metres:
+    the result then has an empty model and says why in ``report.notes``; later stages go on with what they have.
+
+    Args:
+        canonical: Rectified recording.
+        config: Settings; defaults when None.
+        progress: Called as ``progress(done, total, what)``.
+        prompts: Neighbourhoods that somebody pointed at as movable.
+
+    Raises:
+        ReconError: a prompt names a frame that does not exist; the configuration asks for CUDA that is not there.
+    """
+    config = config or ReconstructConfig()
+    renderer = choose_renderer(config.device)
+    started = time.monotonic()
+    small = survey(canonical, config, progress)
+    noise = SensorNoise()
+    dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), noise)
+    keyframes = select_keyframes(canonical.world_from_camera, small.sharpness, config)
+    reason = _why_empty(canonical, keyframes)
+    if reason:
+        return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
+    views = load_views(canonical, keyframes.fit.tolist(), dynamic, config, progress)
+    views = _with_sharpness(views, small.sharpness)
+    held_out = load_views(canonical, keyframes.held_out.tolist(), dynamic, config, progress)
+    initial = initialise(views, config, noise)
+    if not len(initial.model.means_in_world):
+        reason = "no sensor depth falls on static pixels of the keyframes, so no splat could be placed"
+        return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
+    first = prune_free_space(initial.model, views, config, noise)
+    result = fit(first.model, initial.gains, views, held_out, config, noise, renderer, progress)
+    last = prune_free_space(result.model, views, config, noise)
+    quality = measure(last.model, held_out or views, renderer)
+    notes = _notes(held_out, dynamic, renderer.name)
+    removed = first.removed + result.pruned + last.removed
+    report = _report(keyframes, last.model, result.iterations, removed, quality, started, notes)
+    return Reconstruction(last.model, dynamic, report)
+
+
+def _why_empty(canonical: CanonicalRecording, keyframes: Keyframes) -> str:
+    if not len(keyframes.fit):
+        return "no frame has a pose, so nothing could be reconstructed; give a trajectory"
+    if canonical.sensor is None or not len(canonical.sensor.timestamps_ns):
+        return (
+            "the recording has no sensor depth, and splats are placed from it: the scene could not be estimated. "
+            "Give a depth stream (or, once supported, sparse points or depth from a folder)"
+        )
+    return ""
+
+
+def _with_sharpness(views: Sequence[View], sharpness: np.ndarray) -> list[View]:
+    """Weaken the colours of blurred views, relative to the median keyframe."""
+    values = np.array([sharpness[view.frame] for view in views])
+    share = np.clip(values / max(float(np.median(values)), 1e-9), 0.3, 1.0)
+    return [replace(view, colour_share=float(value)) for view, value in zip(views, share, strict=True)]
+
+
+def _notes(held_out: Sequence[View], dynamic: DynamicMasks, renderer: str) -> tuple[str, ...]:
+    notes = [f"rasteriser: {renderer}", f"masked as possibly moving: {float(dynamic.masks.mean()):.1%} of all pixels"]
+    if not held_out:
+        notes.append("no frame was held out: quality is measured on the frames of the fit")
+    return tuple(notes)
+
+
+def _report(
+    keyframes: Keyframes,
+    model: SplatModel,
+    iterations: int,
+    removed: int,
+    quality: Quality | None,
+    started: float,
+    notes: tuple[str, ...],
+) -> ReconReport:
+    nan = float("nan")
+    sigma = (calibrate_noise(quality) if quality is not None else None) or (nan, nan)
+    return ReconReport(
+        keyframes=tuple(int(frame) for frame in keyframes.fit),
+        held_out_frames=tuple(int(frame) for frame in keyframes.held_out),
+        iterations=iterations,
+        gaussians=len(model.means_in_world),
+        floaters_pruned=removed,
+        psnr_held_out_db=quality.psnr_db if quality else nan,
+        depth_abs_rel_held_out=quality.depth_abs_rel if quality else nan,
+        depth_median_error_m=quality.depth_median_error_m if quality else nan,
+        coverage=quality.coverage if quality else nan,
+        fit_seconds=time.monotonic() - started,
+        notes=notes,
+        depth_abs_rel_median_held_out=quality.depth_abs_rel_median if quality else nan,
+        picture_coverage=quality.picture_coverage if quality else nan,
+        sensor_spread_floor_m=sigma[0],
+        sensor_spread_per_m=sigma[1],
+    )

@@ -1,0 +1,83 @@
+"""Splats to pictures: colour, alpha, expected and median depth, and how sure the depth is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from cuda_kernels.splat import eval_sh
+from geo.cameras import PinholeCamera
+from recon.backend import Background, CpuRenderer, Gaussians, Renderer, splat_camera
+from recon.model import drop_bad
+from recon.records import RenderedView, SplatModel
+
+ALPHA_THRESHOLD = 0.5
+"""Below this a pixel has no depth, whatever the numbers say (case G1)."""
+_SPLIT_SHARE = 0.02  # a spread along the ray above 2 % of the depth means two surfaces in one pixel
+_SPLIT_FLOOR_M = 0.01
+
+
+@dataclass(frozen=True)
+class DepthSigma:
+    """Error of static depth: a floor and a share of depth, added in squares to the spread along the ray."""
+
+    floor_m: float = 0.004
+    share: float = 0.004
+
+
+def render(
+    model: SplatModel,
+    camera: PinholeCamera,
+    world_from_camera: Float[np.ndarray, "4 4"],
+    *,
+    background: Background = (0.0, 0.0, 0.0),
+    alpha_threshold: float = ALPHA_THRESHOLD,
+    sigma: DepthSigma | None = None,
+    renderer: Renderer | None = None,
+) -> RenderedView:
+    """Draw a model from a camera.
+
+    ``expected_z_m`` is the mean depth under the blending weights (sum / alpha), ``median_z_m`` the depth of the
+    Gaussian at which half the light is gone; both are NaN where alpha is below the threshold. ``sigma_z_m`` joins
+    the spread along the ray with the stated model error. Bad rows (NaN, zero quaternions) are dropped; an empty
+    model gives the background and no depth.
+
+    Raises:
+        ReconError: no pose, or a camera with skew.
+    """
+    model = drop_bad(model).model
+    view = splat_camera(camera, world_from_camera)
+    centre = np.asarray(world_from_camera, dtype=np.float64)[:3, 3]
+    directions = model.means_in_world - centre.astype(np.float32)
+    colours = eval_sh(model.sh_coeffs, directions) if len(directions) else np.zeros((0, 3), dtype=np.float32)
+    gaussians = Gaussians(
+        model.means_in_world, model.quats_wxyz, model.log_scales, np.clip(model.opacity_logits, -30, 30), colours
+    )
+    image = (renderer or CpuRenderer()).forward(gaussians, view, background, depth_statistics=True)
+    if image.statistics is None:
+        raise AssertionError("depth statistics were asked for")
+    enough = image.alpha >= max(alpha_threshold, 1e-6)
+    nan = np.float32(np.nan)
+    expected = np.where(enough, image.depth_sum / np.where(enough, image.alpha, 1.0), nan).astype(np.float32)
+    median = np.where(enough, image.statistics.median_z, nan).astype(np.float32)
+    error = sigma or DepthSigma()
+    with np.errstate(invalid="ignore"):
+        spread = np.maximum(image.statistics.variance_z, 0.0)
+        model_error = error.floor_m**2 + np.square(error.share * expected)
+        sigma_z = np.where(enough, np.sqrt(spread + model_error), nan).astype(np.float32)
+    return RenderedView(np.clip(image.rgb, 0, 1), image.alpha, expected, median, sigma_z)
+
+
+def surface_depth(view: RenderedView, choice: str = "edge") -> Float32[np.ndarray, "H W"]:
+    """One depth per pixel that lies on a surface.
+
+    "expected" and "median" as they are. "edge": the expected depth (smooth, least noise) where the ray meets one
+    surface, the median where the spread along the ray says that it meets two: the mean of two surfaces is on neither.
+    """
+    if choice == "expected":
+        return view.expected_z_m
+    if choice == "median":
+        return view.median_z_m
+    with np.errstate(invalid="ignore"):
+        split = np.abs(view.expected_z_m - view.median_z_m) > np.maximum(_SPLIT_FLOOR_M, _SPLIT_SHARE * view.median_z_m)
+    return np.where(split & np.isfinite(view.median_z_m), view.median_z_m, view.expected_z_m).astype(np.float32)

@@ -1,0 +1,101 @@
+"""How good a model is, measured on frames that the fit never saw."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from recon.backend import Renderer
+from recon.losses import exposure_fit
+from recon.records import SplatModel
+from recon.render import render, surface_depth
+from recon.views import View
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Means and medians over all pixels of all held-out views; NaN where there was nothing to measure.
+
+    ``psnr_db`` is over static pixels that the model covers, after an affine exposure fitted to the view (the model
+    cannot know a new frame's exposure). Depth errors are against the sensor where it sees and nothing moves;
+    ``coverage`` is the share of those pixels for which the model has a depth, ``picture_coverage`` that of all
+    static pixels. ``residual_z_m`` and ``residual_m`` are samples (depth, static minus sensor) for calibration.
+    """
+
+    psnr_db: float
+    depth_abs_rel: float
+    depth_abs_rel_median: float
+    depth_median_error_m: float
+    coverage: float
+    picture_coverage: float
+    residual_z_m: Float[np.ndarray, "R"]
+    residual_m: Float[np.ndarray, "R"]
+
+
+def measure(model: SplatModel, views: Sequence[View], renderer: Renderer) -> Quality:
+    """Render every view and compare."""
+    psnrs, z_all, error_all, seen_count, drawn_count, static_count = [], [], [], 0, 0, 0
+    for view in views:
+        drawn = render(model, view.camera, view.world_from_camera, renderer=renderer)
+        z = surface_depth(drawn)
+        covered = np.isfinite(z)
+        seen = view.static & np.isfinite(view.z_depth_m)
+        both = seen & covered
+        z_all.append(view.z_depth_m[both])
+        error_all.append(z[both] - view.z_depth_m[both])
+        seen_count += int(seen.sum())
+        drawn_count += int((view.static & covered).sum())
+        static_count += int(view.static.sum())
+        psnrs.append(view_psnr(drawn.rgb, view, covered))
+    z_sensor = np.concatenate(z_all) if z_all else np.zeros(0, np.float32)
+    error = np.concatenate(error_all) if error_all else np.zeros(0, np.float32)
+    relative = np.abs(error) / z_sensor
+    some = len(error) > 0
+    finite = [value for value in psnrs if np.isfinite(value)]
+    nan = float("nan")
+    return Quality(
+        psnr_db=float(np.mean(finite)) if finite else nan,
+        depth_abs_rel=float(relative.mean()) if some else nan,
+        depth_abs_rel_median=float(np.median(relative)) if some else nan,
+        depth_median_error_m=float(np.median(np.abs(error))) if some else nan,
+        coverage=len(error) / seen_count if seen_count else nan,
+        picture_coverage=drawn_count / static_count if static_count else nan,
+        residual_z_m=z_sensor.astype(np.float64),
+        residual_m=error.astype(np.float64),
+    )
+
+
+def view_psnr(rgb: Float[np.ndarray, "H W 3"], view: View, covered: np.ndarray) -> float:
+    """PSNR in dB over static covered pixels after the best affine exposure; NaN with fewer than 16 pixels."""
+    mask = view.static & covered
+    if mask.sum() < 16:
+        return float("nan")
+    target = view.rgb.astype(np.float32) / np.float32(255)
+    gain, offset = exposure_fit(rgb, target, mask)
+    error = np.clip(rgb[mask] * gain + offset, 0, 1) - target[mask]
+    return float(-10 * np.log10(max(float(np.square(error, dtype=np.float64).mean()), 1e-10)))
+
+
+def calibrate_noise(quality: Quality) -> tuple[float, float] | None:
+    """Floor (m) and quadratic share (1/m) of the spread of static minus sensor, sigma = floor + share * z^2.
+
+    Robust (median absolute deviation in depth bins, then least squares); None with too little to measure.
+    """
+    z, error = quality.residual_z_m, np.abs(quality.residual_m)
+    if len(z) < 500:
+        return None
+    edges = np.unique(np.quantile(z, np.linspace(0, 1, 9)))
+    centres, spreads = [], []
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        inside = (z >= low) & (z <= high)
+        if inside.sum() >= 50:
+            centres.append(float(np.median(z[inside])))
+            spreads.append(1.4826 * float(np.median(error[inside])))
+    if len(centres) < 2:
+        return None
+    design = np.stack([np.ones(len(centres)), np.square(centres)], axis=1)
+    floor, share = np.linalg.lstsq(design, np.array(spreads), rcond=None)[0]
+    if floor < 0.001:
+        floor, share = 0.001, float(np.median((np.array(spreads) - 0.001) / np.square(centres)))
+    return float(floor), float(max(share, 0.0))
