@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float32, Int32, Int64
+from jaxtyping import Float, Float32, Int32, Int64, UInt16
 
 from cuda_kernels.errors import KernelError
-from cuda_kernels.splat.rules import EPS2D_PX2, FOV_MARGIN, TILE_PX
+from cuda_kernels.splat.rules import EPS2D_PX2, FOV_MARGIN
 from cuda_kernels.splat.types import DepthStatistics, SplatCamera, SplatGradients, SplatImage
 
 Array32 = Float32[np.ndarray, "..."]
@@ -21,10 +21,11 @@ class Saved:
     camera: Float[np.ndarray, "C"]
     order: Int32[np.ndarray, "M"]  # gaussian of each depth rank
     records: Float32[np.ndarray, "M F"]
-    rects: Int32[np.ndarray, "M 4"]
     first_row: Int64[np.ndarray, "M1"]  # where a rank's gradient rows begin
     tile_start: Int64[np.ndarray, "T1"]
-    tile_ranks: Int32[np.ndarray, "K"]
+    entries: Int32[np.ndarray, "K 2"]  # depth rank and span code, tile after tile
+    spans: UInt16[np.ndarray, "R"]  # span code of every gradient row; 0: not in that tile
+    tile_order: Int64[np.ndarray, "T"]  # longest first
     background: Float32[np.ndarray, "3"]
 
 
@@ -64,7 +65,9 @@ def rasterize(
 
     Source: Zwicker et al. (2001), EWA splatting; Kerbl et al. (2023).
     """
-    from cuda_kernels.splat import bins, forward, projection
+    import numba
+
+    from cuda_kernels.splat import bins, forward, projection, statistics
 
     gaussians = _checked_gaussians(means_in_world, quats_wxyz, log_scales, opacity_logits, colors)
     view = _packed_camera(camera)
@@ -73,20 +76,24 @@ def rasterize(
         raise KernelError(f"background must be three finite numbers, got {background!r}.")
     flat, status = projection.project(*gaussians, view)
     order = bins.depth_order(flat, status)
-    records, rects, first_row = bins.ordered_records(flat, order, gaussians[4], camera.width_px, camera.height_px)
-    tiles_xy = (-(-camera.width_px // TILE_PX), -(-camera.height_px // TILE_PX))
-    tile_start, tile_ranks = bins.tile_lists(rects, tiles_xy)
-    shape = (camera.height_px, camera.width_px)
-    images = forward.composite(records, tile_start, tile_ranks, shape, paper, depth_statistics)
-    rgb, alpha, depth_sum, median_z, variance_z = images
+    size_wh, shape = (camera.width_px, camera.height_px), (camera.height_px, camera.width_px)
+    records, first_row = bins.ordered_records(flat, order, gaussians[4], *size_wh)
+    tile_start, entries, spans = bins.tile_lists(records, first_row, size_wh)
+    tile_order = np.argsort(-np.diff(tile_start), kind="stable")  # long ones first: even shares for the threads
+    workers = numba.get_num_threads()
+    rgb, alpha, depth_sum = forward.composite(records, tile_start, entries, tile_order, shape, paper, workers)
+    median_and_variance = None
+    if depth_statistics:
+        measured = statistics.depth_statistics(records, tile_start, entries, tile_order, shape, workers)
+        median_and_variance = DepthStatistics(*measured)
     return SplatImage(
         rgb=rgb,
         alpha=alpha,
         depth_sum=depth_sum,
         visible=status == projection.DRAWN,
         dropped=int(np.count_nonzero(status == projection.BROKEN)),
-        statistics=DepthStatistics(median_z, variance_z) if depth_statistics else None,
-        saved=Saved(gaussians, view, order, records, rects, first_row, tile_start, tile_ranks, paper),
+        statistics=median_and_variance,
+        saved=Saved(gaussians, view, order, records, first_row, tile_start, entries, spans, tile_order, paper),
     )
 
 
@@ -110,6 +117,8 @@ def rasterize_backward(
     Raises:
         KernelError: shapes do not fit, or a gradient holds NaN or infinity.
     """
+    import numba
+
     from cuda_kernels.splat import backward, projection
 
     saved: Saved = image.saved
@@ -119,11 +128,19 @@ def rasterize_backward(
         _checked_gradient("d_alpha", d_alpha, shape),
         _checked_gradient("d_depth_sum", d_depth_sum, shape),
     )
-    sums = backward.composite_backward(
-        saved.records, saved.rects, saved.first_row, saved.tile_start, saved.tile_ranks, image, grads, saved.background
+    rows = backward.gradient_rows(
+        saved.records,
+        saved.tile_start,
+        saved.entries,
+        saved.spans,
+        saved.tile_order,
+        (image.rgb, image.alpha, image.depth_sum),
+        grads,
+        saved.background,
+        numba.get_num_threads(),
     )
     d_means, d_quats, d_scales, d_logits, d_colors, d_norm, twist = projection.project_backward(
-        *saved.gaussians, saved.camera, saved.order, sums
+        *saved.gaussians, saved.camera, saved.order, rows, saved.first_row
     )
     return SplatGradients(d_means, d_quats, d_scales, d_logits, d_colors, d_norm, twist)
 

@@ -1,25 +1,40 @@
-"""Compositing backwards, walking front to back again with one scalar suffix per pixel."""
+"""Compositing backwards, walking front to back again with one scalar suffix per pixel.
+
+With q_k = c_k . g_rgb + z_k g_depth + (g_alpha - background . g_rgb), a pixel's loss changes as sum_k w_k q_k. What
+lies behind gaussian k, R_k = sum_{j>k} w_j q_j, is the total less what was passed; then
+dL/dalpha_k = T_k q_k - R_k / (1 - alpha_k).
+"""
+
+import math
 
 import numba
 import numpy as np
 
 from cuda_kernels.jit import jit
+from cuda_kernels.splat import simd
+from cuda_kernels.splat.blocks import (
+    HALF_PLANE,
+    LOG2_ALPHA_MIN,
+    PLANE,
+    aligned_start,
+    pixel_index,
+    some_light_left,
+)
 from cuda_kernels.splat.rules import (
+    ACROSS,
     ALPHA_MAX,
-    ALPHA_MIN,
     BLUE,
-    CONIC_XX,
-    CONIC_XY,
-    CONIC_YY,
     DEPTH,
+    FIRST_ROW,
     GREEN,
-    HALF_HEIGHT,
-    HALF_WIDTH,
     LOG2_OPACITY,
     MEAN_X,
     MEAN_Y,
+    RECORD_FLOATS,
     RED,
-    SUM_FLOATS,
+    ROW_FLOATS,
+    SLOPE_X,
+    SLOPE_Y,
     TILE_COLUMNS,
     TILE_PX,
     TILE_X0,
@@ -27,89 +42,128 @@ from cuda_kernels.splat.rules import (
     TRANSMITTANCE_MIN,
 )
 
-FLAGS = {"contract", "nsz"}
+CHECK_EVERY = 16
+PLANES = 7  # transmittance, rest behind, gradients by red, green, blue, depth, cover
+LOG2_ALPHA_MAX = np.float32(math.log2(ALPHA_MAX))
 
 
-def composite_backward(records, rects, first_row, tile_start, tile_ranks, image, grads, background):  # type: ignore[no-untyped-def]
-    d_rgb, d_alpha, d_depth = grads
-    paper = d_rgb @ background
-    suffix = (
-        (image.rgb * d_rgb).sum(axis=-1, dtype=np.float32) - paper + image.depth_sum * d_depth + image.alpha * d_alpha
-    )
-    rows = _backward_rows(records, rects, first_row, tile_start, tile_ranks, suffix, d_rgb, d_alpha - paper, d_depth)
-    return _sum_rows(rows, first_row)
-
-
-@jit(parallel=True, error_model="numpy", fastmath=FLAGS)
-def _backward_rows(records, rects, first_row, tile_start, tile_ranks, suffix, d_rgb, d_cover, d_depth):  # type: ignore[no-untyped-def]
-    height, width = suffix.shape
-    columns = (width + TILE_PX - 1) // TILE_PX
-    rows = np.zeros((first_row[-1], SUM_FLOATS), dtype=np.float32)
-    for tile in numba.prange(tile_start.shape[0] - 1):
-        ty, tx = tile // columns, tile % columns
-        trans = np.ones((TILE_PX, TILE_PX), dtype=np.float32)
-        rest = np.zeros((TILE_PX, TILE_PX), dtype=np.float32)
-        h, w_px = min(height - ty * TILE_PX, TILE_PX), min(width - tx * TILE_PX, TILE_PX)
-        for y in range(h):
-            for x in range(w_px):
-                rest[y, x] = suffix[ty * TILE_PX + y, tx * TILE_PX + x]
-        for k in range(tile_start[tile], tile_start[tile + 1]):
-            rank = tile_ranks[k]
-            rec = records[rank]
-            slot = first_row[rank] + (ty - rects[rank, TILE_Y0]) * rects[rank, TILE_COLUMNS] + tx - rects[rank, TILE_X0]
-            for ly in range(h):
-                y = ty * TILE_PX + ly
-                dy = y - rec[MEAN_Y]
-                if abs(dy) > rec[HALF_HEIGHT]:
-                    continue
-                for lx in range(w_px):
-                    x = tx * TILE_PX + lx
-                    dx = x - rec[MEAN_X]
-                    before = trans[ly, lx]
-                    if abs(dx) > rec[HALF_WIDTH] or before <= 0.0:
-                        continue
-                    power = rec[LOG2_OPACITY] - (
-                        rec[CONIC_XX] * dx * dx + rec[CONIC_XY] * dx * dy + rec[CONIC_YY] * dy * dy
-                    )
-                    raw = 2.0**power
-                    alpha = np.float32(min(raw, ALPHA_MAX))
-                    if alpha < ALPHA_MIN:
-                        continue
-                    after = before * (np.float32(1.0) - alpha)
-                    if after <= TRANSMITTANCE_MIN:
-                        trans[ly, lx] = 0.0
-                        continue
-                    w = before * alpha
-                    q = (
-                        rec[RED] * d_rgb[y, x, 0]
-                        + rec[GREEN] * d_rgb[y, x, 1]
-                        + rec[BLUE] * d_rgb[y, x, 2]
-                        + rec[DEPTH] * d_depth[y, x]
-                        + d_cover[y, x]
-                    )
-                    rest[ly, lx] -= w * q
-                    trans[ly, lx] = after
-                    v = np.float32(0.0)
-                    if raw < ALPHA_MAX:
-                        v = alpha * (before * q - rest[ly, lx] / (np.float32(1.0) - alpha))
-                    rows[slot, 0] += v
-                    rows[slot, 1] += v * dx
-                    rows[slot, 2] += v * dy
-                    rows[slot, 3] += v * dx * dx
-                    rows[slot, 4] += v * dx * dy
-                    rows[slot, 5] += v * dy * dy
-                    rows[slot, 6] += w * d_rgb[y, x, 0]
-                    rows[slot, 7] += w * d_rgb[y, x, 1]
-                    rows[slot, 8] += w * d_rgb[y, x, 2]
-                    rows[slot, 9] += w * d_depth[y, x]
-    return rows
+@jit(error_model="numpy")
+def _tile_rows(buffer, base, records, integers, entries, first, last, left, top, rows):  # type: ignore[no-untyped-def]
+    """Write the gradient row of every entry of a tile; rows of gaussians behind the last light are zero."""
+    zero = simd.splat(np.float32(0.0))
+    one = simd.splat(np.float32(1.0))
+    cut, cap = simd.splat(LOG2_ALPHA_MIN), simd.splat(np.float32(ALPHA_MAX))
+    least, unclamped = simd.splat(np.float32(TRANSMITTANCE_MIN)), simd.splat(LOG2_ALPHA_MAX)
+    tx, ty = left // TILE_PX, top // TILE_PX
+    dark = False
+    for k in range(first, last):
+        at = np.int64(entries[k, 0]) * RECORD_FLOATS
+        code = entries[k, 1]
+        row = integers[at + FIRST_ROW] + (
+            (ty - integers[at + TILE_Y0]) * integers[at + TILE_COLUMNS] + tx - integers[at + TILE_X0]
+        )
+        row = np.int64(row) * ROW_FLOATS
+        if not dark and (k - first) % CHECK_EVERY == CHECK_EVERY - 1:
+            dark = not some_light_left(buffer, base)
+        if dark:
+            simd.store(rows, row, zero)
+            continue
+        mean_x, mean_y = records[at + MEAN_X], records[at + MEAN_Y]
+        across, slope_x, slope_y = (
+            simd.splat(records[at + ACROSS]),
+            simd.splat(records[at + SLOPE_X]),
+            simd.splat(records[at + SLOPE_Y]),
+        )
+        log2_opacity = simd.splat(records[at + LOG2_OPACITY])
+        red, green, blue = (
+            simd.splat(records[at + RED]),
+            simd.splat(records[at + GREEN]),
+            simd.splat(records[at + BLUE]),
+        )
+        depth = simd.splat(records[at + DEPTH])
+        v, vx, vy, vxx, vxy, vyy = zero, zero, zero, zero, zero, zero
+        wr, wg, wb, wz = zero, zero, zero, zero
+        for half in range(2):
+            block, end = (code >> (8 * half)) & 15, (code >> (8 * half + 4)) & 15
+            dx = simd.lanes_x() + simd.splat(np.float32(left + 8 * half) - mean_x)
+            scaled = across * dx
+            column = simd.fnma(scaled, scaled, log2_opacity)
+            lean = slope_x * dx
+            v0, v1 = zero, zero  # of this half; dx is the same in all its blocks
+            while block < end:
+                dy = simd.lanes_y() + simd.splat(np.float32(top + 2 * block) - mean_y)
+                slant = simd.fma(slope_y, dy, lean)
+                power = simd.fnma(slant, slant, column)
+                p = base + half * HALF_PLANE + block * simd.LANES
+                trans = simd.load(buffer, p)
+                alpha = simd.minimum(simd.exp2(power), cap)
+                after = simd.fnma(alpha, trans, trans)
+                reached = power >= cut
+                blended = reached & (after > least)
+                weight = simd.select(blended, alpha * trans, zero)
+                stopped = simd.select(reached, simd.negative_abs(trans), trans)
+                simd.store(buffer, p, simd.select(blended, after, stopped))
+                g_red, g_green = simd.load(buffer, p + 2 * PLANE), simd.load(buffer, p + 3 * PLANE)
+                g_blue, g_depth = simd.load(buffer, p + 4 * PLANE), simd.load(buffer, p + 5 * PLANE)
+                q = simd.fma(red, g_red, simd.load(buffer, p + 6 * PLANE))
+                q = simd.fma(green, g_green, q)
+                q = simd.fma(blue, g_blue, q)
+                q = simd.fma(depth, g_depth, q)
+                wr, wg = simd.fma(weight, g_red, wr), simd.fma(weight, g_green, wg)
+                wb, wz = simd.fma(weight, g_blue, wb), simd.fma(weight, g_depth, wz)
+                rest = simd.fnma(weight, q, simd.load(buffer, p + PLANE))
+                simd.store(buffer, p + PLANE, rest)
+                d_alpha = simd.fnma(rest, simd.reciprocal(one - alpha), trans * q)
+                part = simd.select(blended & (power < unclamped), alpha * d_alpha, zero)
+                part_y = part * dy
+                v0 = v0 + part
+                v1 = v1 + part_y
+                vyy = simd.fma(part_y, dy, vyy)
+                block += 1
+            v = v + v0
+            vy = vy + v1
+            part_x = v0 * dx
+            vx = vx + part_x
+            vxx = simd.fma(part_x, dx, vxx)
+            vxy = simd.fma(v1, dx, vxy)
+        simd.store(rows, row, simd.sums_of_lanes((v, vx, vy, vxx, vxy, vyy, wr, wg, wb, wz)))
 
 
 @jit(parallel=True, error_model="numpy")
-def _sum_rows(rows, first_row):  # type: ignore[no-untyped-def]
-    sums = np.zeros((first_row.shape[0] - 1, SUM_FLOATS), dtype=np.float32)
-    for rank in numba.prange(sums.shape[0]):
-        for row in range(first_row[rank], first_row[rank + 1]):
-            for k in range(SUM_FLOATS):
-                sums[rank, k] += rows[row, k]
-    return sums
+def gradient_rows(records, tile_start, entries, spans, tile_order, images, grads, background, workers):  # type: ignore[no-untyped-def]
+    """One row of sums (columns SUM_*) per gaussian and tile of its rectangle."""
+    rgb, alpha, depth_sum = images
+    d_rgb, d_alpha, d_depth = grads
+    height, width = alpha.shape
+    columns = (width + TILE_PX - 1) // TILE_PX
+    rows = np.empty((spans.shape[0], ROW_FLOATS), dtype=np.float32)
+    for k in numba.prange(spans.shape[0]):
+        if spans[k] == 0:
+            rows[k, :] = 0.0
+    flat, integers, flat_rows = records.reshape(-1), records.view(np.int32).reshape(-1), rows.reshape(-1)
+    for worker in numba.prange(workers):
+        buffer = np.empty(PLANES * PLANE + simd.LANES, dtype=np.float32)
+        base = aligned_start(buffer)
+        for turn in range(worker, tile_order.shape[0], workers):
+            tile = tile_order[turn]
+            left, top = (tile % columns) * TILE_PX, (tile // columns) * TILE_PX
+            buffer[:] = 0.0
+            for ly in range(min(height - top, TILE_PX)):
+                for lx in range(min(width - left, TILE_PX)):
+                    y, x, p = top + ly, left + lx, base + pixel_index(lx, ly)
+                    red, green, blue = d_rgb[y, x, 0], d_rgb[y, x, 1], d_rgb[y, x, 2]
+                    cover = d_alpha[y, x] - (red * background[0] + green * background[1] + blue * background[2])
+                    buffer[p] = 1.0
+                    buffer[p + PLANE] = (
+                        red * (rgb[y, x, 0] - background[0])
+                        + green * (rgb[y, x, 1] - background[1])
+                        + blue * (rgb[y, x, 2] - background[2])
+                        + depth_sum[y, x] * d_depth[y, x]
+                        + alpha[y, x] * d_alpha[y, x]
+                    )
+                    buffer[p + 2 * PLANE], buffer[p + 3 * PLANE], buffer[p + 4 * PLANE] = red, green, blue
+                    buffer[p + 5 * PLANE], buffer[p + 6 * PLANE] = d_depth[y, x], cover
+            _tile_rows(
+                buffer, base, flat, integers, entries, tile_start[tile], tile_start[tile + 1], left, top, flat_rows
+            )
+    return rows

@@ -4,17 +4,20 @@ Depths of the drawn gaussians are radix-sorted once; walking gaussians in that o
 order, so the (many more) intersections are never sorted.
 """
 
+import math
+
 import numba
 import numpy as np
 
 from cuda_kernels.jit import jit
-from cuda_kernels.splat import projection as p
+from cuda_kernels.splat.projection import DRAWN, FLAT_FLOATS
 from cuda_kernels.splat.rules import (
+    ACROSS,
+    ALPHA_MIN,
+    BLOCK_ROWS,
     BLUE,
-    CONIC_XX,
-    CONIC_XY,
-    CONIC_YY,
     DEPTH,
+    FIRST_ROW,
     GREEN,
     HALF_HEIGHT,
     HALF_WIDTH,
@@ -23,15 +26,20 @@ from cuda_kernels.splat.rules import (
     MEAN_Y,
     RECORD_FLOATS,
     RED,
+    SLOPE_X,
+    SLOPE_Y,
     TILE_COLUMNS,
     TILE_PX,
-    TILE_ROWS,
     TILE_X0,
     TILE_Y0,
 )
 
-BANDS = 16  # of tile rows that are filled apart from each other; fixed, so threads change nothing
 DIGIT_BITS = 11
+CHUNKS = 16  # runs of depth ranks that fill the lists side by side; fixed, so threads change nothing
+HALF_PX = TILE_PX // 2
+HALF_BITS = 8  # of a span code: first block, one past the last block, 4 bits each
+SLACK_PX = 0.01  # the spans are computed in other roundings than the pixels
+LOG2_ALPHA_MIN = math.log2(ALPHA_MIN)
 
 
 @jit(error_model="numpy")
@@ -43,13 +51,13 @@ def depth_order(flat, status):  # type: ignore[no-untyped-def]
     count = status.shape[0]
     drawn = 0
     for i in range(count):
-        drawn += status[i] == p.DRAWN
+        drawn += status[i] == DRAWN
     depths = np.empty(drawn, dtype=np.float32)
     order = np.empty(drawn, dtype=np.int32)
     k = 0
     for i in range(count):
-        if status[i] == p.DRAWN:
-            depths[k] = flat[i, p.FLAT_Z]
+        if status[i] == DRAWN:
+            depths[k] = flat[i, DEPTH]
             order[k] = i
             k += 1
     keys = depths.view(np.uint32)
@@ -78,59 +86,99 @@ def depth_order(flat, status):  # type: ignore[no-untyped-def]
 
 @jit(parallel=True, error_model="numpy")
 def ordered_records(flat, order, colors, width, height):  # type: ignore[no-untyped-def]
-    """Records and tile rectangles by depth rank, and where each rank's gradient rows begin (one row per tile)."""
+    """Records by depth rank, and where each rank's gradient rows begin: one row per tile of its rectangle."""
     drawn = order.shape[0]
     records = np.empty((drawn, RECORD_FLOATS), dtype=np.float32)
-    rects = np.empty((drawn, 4), dtype=np.int32)
+    integers = records.view(np.int32)
+    first_row = np.empty(drawn + 1, dtype=np.int64)
     for rank in numba.prange(drawn):
         i = order[rank]
-        mean_x, mean_y = flat[i, p.FLAT_X], flat[i, p.FLAT_Y]
-        half_w, half_h = flat[i, p.FLAT_HALF_W], flat[i, p.FLAT_HALF_H]
-        records[rank, MEAN_X], records[rank, MEAN_Y] = mean_x, mean_y
-        records[rank, CONIC_XX], records[rank, CONIC_XY] = flat[i, p.FLAT_A], flat[i, p.FLAT_B]
-        records[rank, CONIC_YY], records[rank, LOG2_OPACITY] = flat[i, p.FLAT_C], flat[i, p.FLAT_LOG2_OPACITY]
+        for k in range(FLAT_FLOATS):
+            records[rank, k] = flat[i, k]
         records[rank, RED], records[rank, GREEN], records[rank, BLUE] = colors[i, 0], colors[i, 1], colors[i, 2]
-        records[rank, DEPTH] = flat[i, p.FLAT_Z]
-        records[rank, HALF_WIDTH], records[rank, HALF_HEIGHT] = half_w, half_h
-        records[rank, 12:] = 0.0
-        first_x = int(max(np.ceil(mean_x - half_w), np.float32(0.0))) // TILE_PX
-        first_y = int(max(np.ceil(mean_y - half_h), np.float32(0.0))) // TILE_PX
-        last_x = int(min(np.floor(mean_x + half_w), np.float32(width - 1))) // TILE_PX
-        last_y = int(min(np.floor(mean_y + half_h), np.float32(height - 1))) // TILE_PX
-        rects[rank, TILE_X0], rects[rank, TILE_Y0] = first_x, first_y
-        rects[rank, TILE_COLUMNS] = max(last_x - first_x + 1, 0)
-        rects[rank, TILE_ROWS] = max(last_y - first_y + 1, 0)
-    first_row = np.empty(drawn + 1, dtype=np.int64)
+        mean_x, mean_y = float(flat[i, MEAN_X]), float(flat[i, MEAN_Y])
+        half_w, half_h = float(flat[i, HALF_WIDTH]) + SLACK_PX, float(flat[i, HALF_HEIGHT]) + SLACK_PX
+        x0 = int(max(math.ceil(max(mean_x - half_w, -1.0)), 0)) // TILE_PX
+        y0 = int(max(math.ceil(max(mean_y - half_h, -1.0)), 0)) // TILE_PX
+        x1 = int(math.floor(min(mean_x + half_w, width - 1.0))) // TILE_PX + 1
+        y1 = int(math.floor(min(mean_y + half_h, height - 1.0))) // TILE_PX + 1
+        integers[rank, TILE_X0], integers[rank, TILE_Y0], integers[rank, TILE_COLUMNS] = x0, y0, max(x1 - x0, 0)
+        first_row[rank + 1] = max(x1 - x0, 0) * max(y1 - y0, 0)
     first_row[0] = 0
     for rank in range(drawn):
-        first_row[rank + 1] = first_row[rank] + rects[rank, TILE_COLUMNS] * rects[rank, TILE_ROWS]
-    return records, rects, first_row
+        integers[rank, FIRST_ROW] = first_row[rank]
+        first_row[rank + 1] += first_row[rank]
+    return records, first_row
+
+
+@jit(inline="always")
+def _half_span(record, left, top, blocks):  # type: ignore[no-untyped-def]
+    """Blocks of a tile's half that hold a pixel with alpha of at least ALPHA_MIN: first + 16 * (last + 1), or 0.
+
+    In log2(alpha) >= log2(ALPHA_MIN), an ellipse, the half's columns cut out a slab dx in [a, b]. Over the slab the
+    upper branch of the ellipse is highest at its apex or, if that lies outside, at the nearer end; the lower likewise.
+    """
+    across, slope_x, slope_y = float(record[ACROSS]), float(record[SLOPE_X]), float(record[SLOPE_Y])
+    reach2 = max(float(record[LOG2_OPACITY]) - LOG2_ALPHA_MIN, 0.0)
+    half_w = math.sqrt(reach2) / across
+    a, b = max(left - float(record[MEAN_X]), -half_w), min(left + (HALF_PX - 1) - float(record[MEAN_X]), half_w)
+    if a > b + 2 * SLACK_PX:
+        return 0
+    apex = -slope_x / math.sqrt(across * across + slope_x * slope_x) * half_w
+    at_top, at_bottom = min(max(apex, a), b), min(max(-apex, a), b)
+    inverse = 1.0 / slope_y
+    rise = math.sqrt(max(reach2 - across * across * at_top * at_top, 0.0))
+    fall = math.sqrt(max(reach2 - across * across * at_bottom * at_bottom, 0.0))
+    offset = float(record[MEAN_Y]) - top
+    high = offset + (rise - slope_x * at_top) * inverse + SLACK_PX
+    low = offset + (-fall - slope_x * at_bottom) * inverse - SLACK_PX
+    if high < 0.0 or low > TILE_PX - 1:
+        return 0
+    first = int(math.ceil(max(low, 0.0))) // BLOCK_ROWS
+    last = min(int(min(high, TILE_PX - 1.0)) // BLOCK_ROWS + 1, blocks)
+    return first + 16 * last if last > first and int(math.ceil(max(low, 0.0))) <= int(high) else 0
 
 
 @jit(parallel=True, error_model="numpy")
-def tile_lists(rects, tiles_xy):  # type: ignore[no-untyped-def]
-    """Per tile (row-major) the depth ranks that touch it, ascending: start offsets and the lists behind each other."""
-    columns, rows = tiles_xy
-    drawn = rects.shape[0]
-    counts = np.zeros(columns * rows + 1, dtype=np.int64)
-    for band in numba.prange(BANDS):
-        top, bottom = rows * band // BANDS, rows * (band + 1) // BANDS
-        for rank in range(drawn):
-            y0, x0 = rects[rank, TILE_Y0], rects[rank, TILE_X0]
-            y1, x1 = y0 + rects[rank, TILE_ROWS], x0 + rects[rank, TILE_COLUMNS]
-            for ty in range(max(y0, top), min(y1, bottom)):
-                for tx in range(x0, x1):
-                    counts[ty * columns + tx + 1] += 1
-    start = np.cumsum(counts)
-    cursor = start.copy()
-    ranks = np.empty(start[-1], dtype=np.int32)
-    for band in numba.prange(BANDS):
-        top, bottom = rows * band // BANDS, rows * (band + 1) // BANDS
-        for rank in range(drawn):
-            y0, x0 = rects[rank, TILE_Y0], rects[rank, TILE_X0]
-            y1, x1 = y0 + rects[rank, TILE_ROWS], x0 + rects[rank, TILE_COLUMNS]
-            for ty in range(max(y0, top), min(y1, bottom)):
-                for tx in range(x0, x1):
-                    ranks[cursor[ty * columns + tx]] = rank
-                    cursor[ty * columns + tx] += 1
-    return start, ranks
+def tile_lists(records, first_row, size_wh):  # type: ignore[no-untyped-def]
+    """Per tile (row-major) what it draws, front to back: start offsets, and entries (depth rank, span code)."""
+    width, height = size_wh
+    columns, rows = (width + TILE_PX - 1) // TILE_PX, (height + TILE_PX - 1) // TILE_PX
+    drawn, tiles = records.shape[0], columns * rows
+    integers = records.view(np.int32)
+    spans = np.empty(first_row[-1], dtype=np.uint16)
+    counts = np.zeros((CHUNKS, tiles), dtype=np.int32)
+    for chunk in numba.prange(CHUNKS):
+        for rank in range(drawn * chunk // CHUNKS, drawn * (chunk + 1) // CHUNKS):
+            x0, y0, across = integers[rank, TILE_X0], integers[rank, TILE_Y0], integers[rank, TILE_COLUMNS]
+            for row in range(first_row[rank], first_row[rank + 1]):
+                k = row - first_row[rank]
+                tx, ty = x0 + k % across, y0 + k // across
+                blocks = (min(height - ty * TILE_PX, TILE_PX) + BLOCK_ROWS - 1) // BLOCK_ROWS
+                left, top = float(tx * TILE_PX), float(ty * TILE_PX)
+                span = _half_span(records[rank], left, top, blocks)
+                span |= _half_span(records[rank], left + HALF_PX, top, blocks) << HALF_BITS
+                spans[row] = span
+                if span:
+                    counts[chunk, ty * columns + tx] += 1
+    start = np.empty(tiles + 1, dtype=np.int64)
+    total = 0
+    for tile in range(tiles):
+        start[tile] = total
+        for chunk in range(CHUNKS):
+            size = counts[chunk, tile]
+            counts[chunk, tile] = total
+            total += size
+    start[tiles] = total
+    entries = np.empty((total, 2), dtype=np.int32)
+    for chunk in numba.prange(CHUNKS):
+        for rank in range(drawn * chunk // CHUNKS, drawn * (chunk + 1) // CHUNKS):
+            x0, y0, across = integers[rank, TILE_X0], integers[rank, TILE_Y0], integers[rank, TILE_COLUMNS]
+            for row in range(first_row[rank], first_row[rank + 1]):
+                if spans[row]:
+                    k = row - first_row[rank]
+                    tile = (y0 + k // across) * columns + x0 + k % across
+                    slot = counts[chunk, tile]
+                    counts[chunk, tile] = slot + 1
+                    entries[slot, 0], entries[slot, 1] = rank, spans[row]
+    return start, entries, spans

@@ -4,82 +4,114 @@ import numba
 import numpy as np
 
 from cuda_kernels.jit import jit
+from cuda_kernels.splat import simd
+from cuda_kernels.splat.blocks import (
+    HALF_PLANE,
+    LOG2_ALPHA_MIN,
+    PLANE,
+    aligned_start,
+    pixel_index,
+    some_light_left,
+)
 from cuda_kernels.splat.rules import (
+    ACROSS,
     ALPHA_MAX,
-    ALPHA_MIN,
     BLUE,
-    CONIC_XX,
-    CONIC_XY,
-    CONIC_YY,
     DEPTH,
     GREEN,
-    HALF_HEIGHT,
-    HALF_WIDTH,
     LOG2_OPACITY,
     MEAN_X,
     MEAN_Y,
+    RECORD_FLOATS,
     RED,
+    SLOPE_X,
+    SLOPE_Y,
     TILE_PX,
     TRANSMITTANCE_MIN,
 )
 
-FLAGS = {"contract", "nsz"}
+CHECK_EVERY = 16  # gaussians, for light left
+PLANES = 5  # transmittance, red, green, blue, depth
 
 
-def composite(records, tile_start, tile_ranks, shape, background, statistics):  # type: ignore[no-untyped-def]
-    return _composite(records, tile_start, tile_ranks, shape, background)
+@jit(error_model="numpy")
+def _blend_tile(buffer, base, records, entries, first, last, left, top):  # type: ignore[no-untyped-def]
+    """Blend a tile's gaussians into its planes; stops when no pixel takes any more."""
+    zero = simd.splat(np.float32(0.0))
+    cut, cap = simd.splat(LOG2_ALPHA_MIN), simd.splat(np.float32(ALPHA_MAX))
+    least = simd.splat(np.float32(TRANSMITTANCE_MIN))
+    for k in range(first, last):
+        if (k - first) % CHECK_EVERY == CHECK_EVERY - 1 and not some_light_left(buffer, base):
+            break
+        at = np.int64(entries[k, 0]) * RECORD_FLOATS
+        code = entries[k, 1]
+        mean_x, mean_y = records[at + MEAN_X], records[at + MEAN_Y]
+        across, slope_x, slope_y = (
+            simd.splat(records[at + ACROSS]),
+            simd.splat(records[at + SLOPE_X]),
+            simd.splat(records[at + SLOPE_Y]),
+        )
+        log2_opacity = simd.splat(records[at + LOG2_OPACITY])
+        red, green, blue = (
+            simd.splat(records[at + RED]),
+            simd.splat(records[at + GREEN]),
+            simd.splat(records[at + BLUE]),
+        )
+        depth = simd.splat(records[at + DEPTH])
+        for half in range(2):
+            block, end = (code >> (8 * half)) & 15, (code >> (8 * half + 4)) & 15
+            dx = simd.lanes_x() + simd.splat(np.float32(left + 8 * half) - mean_x)
+            scaled = across * dx
+            column = simd.fnma(scaled, scaled, log2_opacity)
+            lean = slope_x * dx
+            while block < end:
+                dy = simd.lanes_y() + simd.splat(np.float32(top + 2 * block) - mean_y)
+                slant = simd.fma(slope_y, dy, lean)
+                power = simd.fnma(slant, slant, column)
+                p = base + half * HALF_PLANE + block * simd.LANES
+                trans = simd.load(buffer, p)
+                alpha = simd.minimum(simd.exp2(power), cap)
+                after = simd.fnma(alpha, trans, trans)
+                reached = power >= cut
+                blended = reached & (after > least)
+                weight = simd.select(blended, alpha * trans, zero)
+                simd.store(buffer, p + PLANE, simd.fma(weight, red, simd.load(buffer, p + PLANE)))
+                simd.store(buffer, p + 2 * PLANE, simd.fma(weight, green, simd.load(buffer, p + 2 * PLANE)))
+                simd.store(buffer, p + 3 * PLANE, simd.fma(weight, blue, simd.load(buffer, p + 3 * PLANE)))
+                simd.store(buffer, p + 4 * PLANE, simd.fma(weight, depth, simd.load(buffer, p + 4 * PLANE)))
+                stopped = simd.select(reached, simd.negative_abs(trans), trans)
+                simd.store(buffer, p, simd.select(blended, after, stopped))
+                block += 1
 
 
-@jit(parallel=True, error_model="numpy", fastmath=FLAGS)
-def _composite(records, tile_start, tile_ranks, shape, background):  # type: ignore[no-untyped-def]
+@jit(parallel=True, error_model="numpy")
+def composite(records, tile_start, entries, tile_order, shape, background, workers):  # type: ignore[no-untyped-def]
+    """Colour, alpha and accumulated depth. Tiles are dealt to the workers in turn; each is drawn by itself."""
     height, width = shape
     columns = (width + TILE_PX - 1) // TILE_PX
     rgb = np.empty((height, width, 3), dtype=np.float32)
-    alpha_out = np.empty((height, width), dtype=np.float32)
+    alpha = np.empty((height, width), dtype=np.float32)
     depth_sum = np.empty((height, width), dtype=np.float32)
-    median_z = np.empty((height, width), dtype=np.float32)
-    variance_z = np.empty((height, width), dtype=np.float32)
-    for tile in numba.prange(tile_start.shape[0] - 1):
-        for y in range((tile // columns) * TILE_PX, min(height, (tile // columns + 1) * TILE_PX)):
-            for x in range((tile % columns) * TILE_PX, min(width, (tile % columns + 1) * TILE_PX)):
-                trans = np.float32(1.0)
-                r = g = b = zsum = np.float32(0.0)
-                z_first, shifted, shifted2 = np.float32(np.nan), 0.0, 0.0
-                median = np.float32(np.nan)
-                for k in range(tile_start[tile], tile_start[tile + 1]):
-                    rec = records[tile_ranks[k]]
-                    dx, dy = x - rec[MEAN_X], y - rec[MEAN_Y]
-                    if abs(dy) > rec[HALF_HEIGHT] or abs(dx) > rec[HALF_WIDTH]:
-                        continue
-                    power = rec[LOG2_OPACITY] - (
-                        rec[CONIC_XX] * dx * dx + rec[CONIC_XY] * dx * dy + rec[CONIC_YY] * dy * dy
-                    )
-                    alpha = np.float32(min(2.0**power, ALPHA_MAX))
-                    if alpha < ALPHA_MIN:
-                        continue
-                    after = trans * (np.float32(1.0) - alpha)
-                    if after <= TRANSMITTANCE_MIN:
-                        break
-                    w = trans * alpha
-                    r += w * rec[RED]
-                    g += w * rec[GREEN]
-                    b += w * rec[BLUE]
-                    zsum += w * rec[DEPTH]
-                    if np.isnan(z_first):
-                        z_first = rec[DEPTH]
-                    shifted += w * (rec[DEPTH] - z_first)
-                    shifted2 += w * (rec[DEPTH] - z_first) ** 2
-                    if trans > 0.5 >= after:
-                        median = rec[DEPTH]
-                    trans = after
-                rgb[y, x, 0] = r + trans * background[0]
-                rgb[y, x, 1] = g + trans * background[1]
-                rgb[y, x, 2] = b + trans * background[2]
-                total = np.float32(1.0) - trans
-                alpha_out[y, x] = total
-                depth_sum[y, x] = zsum
-                median_z[y, x] = median
-                variance_z[y, x] = np.nan
-                if total > 0.0:
-                    variance_z[y, x] = max(shifted2 / total - (shifted / total) ** 2, 0.0)
-    return rgb, alpha_out, depth_sum, median_z, variance_z
+    flat = records.reshape(-1)
+    for worker in numba.prange(workers):
+        buffer = np.empty(PLANES * PLANE + simd.LANES, dtype=np.float32)
+        base = aligned_start(buffer)
+        for turn in range(worker, tile_order.shape[0], workers):
+            tile = tile_order[turn]
+            left, top = (tile % columns) * TILE_PX, (tile // columns) * TILE_PX
+            wide, tall = min(width - left, TILE_PX), min(height - top, TILE_PX)
+            buffer[:] = 0.0  # pixels outside the image stay without light
+            for ly in range(tall):
+                for lx in range(wide):
+                    buffer[base + pixel_index(lx, ly)] = 1.0
+            _blend_tile(buffer, base, flat, entries, tile_start[tile], tile_start[tile + 1], left, top)
+            for ly in range(tall):
+                for lx in range(wide):
+                    p = base + pixel_index(lx, ly)
+                    trans = abs(buffer[p])
+                    rgb[top + ly, left + lx, 0] = buffer[p + PLANE] + trans * background[0]
+                    rgb[top + ly, left + lx, 1] = buffer[p + 2 * PLANE] + trans * background[1]
+                    rgb[top + ly, left + lx, 2] = buffer[p + 3 * PLANE] + trans * background[2]
+                    alpha[top + ly, left + lx] = np.float32(1.0) - trans
+                    depth_sum[top + ly, left + lx] = buffer[p + 4 * PLANE]
+    return rgb, alpha, depth_sum

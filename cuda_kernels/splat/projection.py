@@ -11,7 +11,16 @@ import numpy as np
 
 from cuda_kernels.jit import jit
 from cuda_kernels.splat.rules import (
+    ACROSS,
     ALPHA_MIN,
+    DEPTH,
+    HALF_HEIGHT,
+    HALF_WIDTH,
+    LOG2_OPACITY,
+    MEAN_X,
+    MEAN_Y,
+    SLOPE_X,
+    SLOPE_Y,
     LOG2_E,
     SUM_V,
     SUM_VX,
@@ -30,8 +39,7 @@ LOG_SCALE_MAX = 88.72283  # natural log of the largest float32
 QUAT_NORM_MIN = 1e-8
 CHUNK = 512  # gaussians whose contributions to the camera's gradient are summed first; fixed, so threads change nothing
 FLAGS = {"contract", "nsz"}
-
-FLAT_X, FLAT_Y, FLAT_A, FLAT_B, FLAT_C, FLAT_LOG2_OPACITY, FLAT_HALF_W, FLAT_HALF_H, FLAT_Z = range(9)
+FLAT_FLOATS = HALF_HEIGHT + 1
 
 
 @jit(inline="always")
@@ -65,9 +73,9 @@ def _is_sound(means, quats, log_scales, logits, colors, i):  # type: ignore[no-u
 
 @jit(parallel=True, error_model="numpy", fastmath=FLAGS)
 def project(means, quats, log_scales, logits, colors, camera):  # type: ignore[no-untyped-def]
-    """2D gaussians (columns FLAT_*) and a status per row: HIDDEN, DRAWN or BROKEN."""
+    """2D gaussians (the first columns of a record, colour left out) and a status per row: HIDDEN, DRAWN or BROKEN."""
     count = means.shape[0]
-    flat = np.empty((count, 9), dtype=np.float32)
+    flat = np.empty((count, FLAT_FLOATS), dtype=np.float32)
     status = np.empty(count, dtype=np.uint8)
     r00, r01, r02, r10, r11, r12, r20, r21, r22 = (
         camera[0], camera[1], camera[2], camera[3], camera[4], camera[5], camera[6], camera[7], camera[8],
@@ -121,18 +129,18 @@ def project(means, quats, log_scales, logits, colors, camera):  # type: ignore[n
         if mean_y + half_h < 0.0 or mean_y - half_h > height - 1.0:
             continue
         status[i] = DRAWN
-        flat[i, FLAT_X], flat[i, FLAT_Y], flat[i, FLAT_Z] = mean_x, mean_y, z
-        flat[i, FLAT_A] = 0.5 * LOG2_E * cov_yy / det
-        flat[i, FLAT_B] = -LOG2_E * cov_xy / det
-        flat[i, FLAT_C] = 0.5 * LOG2_E * cov_xx / det
-        flat[i, FLAT_LOG2_OPACITY] = math.log(opacity) * LOG2_E
-        flat[i, FLAT_HALF_W], flat[i, FLAT_HALF_H] = half_w, half_h
+        slope_y = math.sqrt(0.5 * LOG2_E * cov_xx / det)
+        flat[i, MEAN_X], flat[i, MEAN_Y], flat[i, DEPTH] = mean_x, mean_y, z
+        flat[i, ACROSS] = math.sqrt(0.5 * LOG2_E / cov_xx)
+        flat[i, SLOPE_X], flat[i, SLOPE_Y] = -0.5 * LOG2_E * cov_xy / (det * slope_y), slope_y
+        flat[i, LOG2_OPACITY] = math.log(opacity) * LOG2_E
+        flat[i, HALF_WIDTH], flat[i, HALF_HEIGHT] = half_w, half_h
     return flat, status
 
 
 @jit(parallel=True, error_model="numpy", fastmath=FLAGS)
-def project_backward(means, quats, log_scales, logits, colors, camera, order, sums):  # type: ignore[no-untyped-def]
-    """Chain the sums of the compositing pass (columns SUM_*, by depth rank) to all parameters and the camera."""
+def project_backward(means, quats, log_scales, logits, colors, camera, order, rows, first_row):  # type: ignore[no-untyped-def]
+    """Add up the gradient rows of each gaussian, in order, and chain them to all parameters and the camera."""
     count, drawn = means.shape[0], order.shape[0]
     d_means = np.zeros((count, 3), dtype=np.float32)
     d_quats = np.zeros((count, 4), dtype=np.float32)
@@ -150,9 +158,21 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, su
         t0, t1, t2, t3, t4, t5 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for rank in range(chunk * CHUNK, min(drawn, (chunk + 1) * CHUNK)):
             i = order[rank]
-            d_colors[i, 0], d_colors[i, 1], d_colors[i, 2] = sums[rank, SUM_WR], sums[rank, SUM_WG], sums[rank, SUM_WB]
+            v, vx, vy, vxx, vxy, vyy, wr, wg, wb, d_z = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            for k in range(first_row[rank], first_row[rank + 1]):
+                v += rows[k, SUM_V]
+                vx += rows[k, SUM_VX]
+                vy += rows[k, SUM_VY]
+                vxx += rows[k, SUM_VXX]
+                vxy += rows[k, SUM_VXY]
+                vyy += rows[k, SUM_VYY]
+                wr += rows[k, SUM_WR]
+                wg += rows[k, SUM_WG]
+                wb += rows[k, SUM_WB]
+                d_z += rows[k, SUM_WZ]
+            d_colors[i, 0], d_colors[i, 1], d_colors[i, 2] = wr, wg, wb
             opacity = 1.0 / (1.0 + math.exp(-float(logits[i])))
-            d_logits[i] = (1.0 - opacity) * sums[rank, SUM_V]
+            d_logits[i] = (1.0 - opacity) * v
             # the forward projection again
             wx, wy, wz = float(means[i, 0]), float(means[i, 1]), float(means[i, 2])
             x = r00 * wx + r01 * wy + r02 * wz + camera[9]
@@ -185,14 +205,9 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, su
             det = cov_xx * cov_yy - cov_xy * cov_xy
             a, b, c = cov_yy / det, -cov_xy / det, cov_xx / det
             # dL/dsigma = -V per pixel, sigma = (a dx^2 + 2 b dx dy + c dy^2) / 2
-            vx, vy = float(sums[rank, SUM_VX]), float(sums[rank, SUM_VY])
             d_mx, d_my = a * vx + b * vy, b * vx + c * vy
             d_norm[i] = math.sqrt(d_mx * d_mx + d_my * d_my)
-            d_a, d_b, d_c = (
-                -0.5 * float(sums[rank, SUM_VXX]),
-                -0.5 * float(sums[rank, SUM_VXY]),
-                -0.5 * float(sums[rank, SUM_VYY]),
-            )
+            d_a, d_b, d_c = -0.5 * vxx, -0.5 * vxy, -0.5 * vyy
             # dL/dcov = -Q (dL/dQ) Q for the inverse Q, symmetric
             h00, h01 = a * d_a + b * d_b, a * d_b + b * d_c
             h10, h11 = b * d_a + c * d_b, b * d_b + c * d_c
@@ -245,7 +260,7 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, su
             )
             rz = 1.0 / z
             d_x, d_y = fx * rz * d_mx, fy * rz * d_my
-            d_z = float(sums[rank, SUM_WZ]) - (fx * x * d_mx + fy * y * d_my + fx * d_j00 + fy * d_j11) * rz * rz
+            d_z -= (fx * x * d_mx + fy * y * d_my + fx * d_j00 + fy * d_j11) * rz * rz
             # J02 = -fx ux / z; ux = x / z moves with x and z only inside its limits
             inside_x = 1.0 if camera[17] <= x * rz <= camera[18] else 0.0
             inside_y = 1.0 if camera[19] <= y * rz <= camera[20] else 0.0

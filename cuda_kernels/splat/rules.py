@@ -17,20 +17,20 @@ FOV_MARGIN = 0.3
 LOG2_E = 1.4426950408889634
 
 TILE_PX = 16
-"""Side of a tile. Smaller ones cost more binning, larger ones more pixels that no gaussian touches."""
+"""Side of a tile: two halves of 8 columns, each of 8 blocks of 8 columns and 2 rows, the lanes of ``simd.f32x16``."""
+BLOCK_ROWS = 2
 RECORD_FLOATS = 16
-"""One record is one cache line of 64 bytes, see ``Field``."""
+"""One record is one cache line of 64 bytes."""
 
-# Columns of a record (float32). MEAN_X, MEAN_Y in pixels; the conic is scaled so that
-# log2(alpha) = LOG2_OPACITY - (CONIC_XX dx^2 + CONIC_XY dx dy + CONIC_YY dy^2).
-MEAN_X, MEAN_Y, CONIC_XX, CONIC_XY, CONIC_YY, LOG2_OPACITY, RED, GREEN, BLUE, DEPTH = range(10)
-HALF_WIDTH, HALF_HEIGHT = 10, 11
-"""Half sides of the box in which alpha reaches ``ALPHA_MIN``, pixels."""
+# Columns of a record, float32. With d = pixel - mean,
+# log2(alpha) = LOG2_OPACITY - (ACROSS dx)^2 - (SLOPE_X dx + SLOPE_Y dy)^2, the Cholesky factors of the conic: no
+# cancellation between large terms as in a dx^2 + 2 b dx dy + c dy^2 of a long thin gaussian.
+MEAN_X, MEAN_Y, ACROSS, SLOPE_X, SLOPE_Y, LOG2_OPACITY, RED, GREEN, BLUE, DEPTH, HALF_WIDTH, HALF_HEIGHT = range(12)
+# The rest of the record, int32 in the same memory: the rectangle of tiles it may touch, and its first gradient row.
+TILE_X0, TILE_Y0, TILE_COLUMNS, FIRST_ROW = range(12, 16)
 
-# Columns of the tile rectangle of a gaussian (int32), and where its gradient rows begin.
-TILE_X0, TILE_Y0, TILE_COLUMNS, TILE_ROWS = range(4)
-
-# Sums that a (tile, gaussian) pair hands to the projection's backward pass.
-# V = alpha dL/dalpha, w = blending weight, g = pixel gradients, d = pixel - mean.
-(SUM_V, SUM_VX, SUM_VY, SUM_VXX, SUM_VXY, SUM_VYY, SUM_WR, SUM_WG, SUM_WB, SUM_WZ) = range(10)
-SUM_FLOATS = 12
+# Sums over pixels that a (tile, gaussian) pair hands to the projection's backward pass. v = alpha dL/dalpha,
+# w = blending weight, g = gradients of the pixel, d = pixel - mean.
+SUM_V, SUM_VX, SUM_VY, SUM_VXX, SUM_VXY, SUM_VYY, SUM_WR, SUM_WG, SUM_WB, SUM_WZ = range(10)
+ROW_FLOATS = 16
+"""A gradient row is one cache line too; no two tiles share one."""
