@@ -66,7 +66,7 @@ def box_from_aabb(low_in_world: Float[np.ndarray, "3"], high_in_world: Float[np.
 
 def corners(box: Box3) -> Float[np.ndarray, "8 3"]:
     """Corners in world, in the order of the sketch above."""
-    return box.center_in_world + (_SIGNS * box.extent_m / 2) @ box.world_from_box_rotation.T
+    return np.asarray(box.center_in_world + (_SIGNS * box.extent_m / 2) @ box.world_from_box_rotation.T)
 
 
 def aabb(box: Box3) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:

@@ -1,12 +1,13 @@
 """Records of a recording as read, and of its canonical (rectified) form."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64, UInt8
 
+from geo import se3
 from geo.cameras import Camera, PinholeCamera
 from geo.trajectory import Trajectory
 from geo.world import World
@@ -42,6 +43,17 @@ class CameraStream:
     reference_from_camera: Float[np.ndarray, "4 4"]
     frames: FrameSource
     audio_file: Path | None = None  # a container whose audio track belongs to these pictures
+    audio_offset_ns: int = 0  # time after that container's first video frame that belongs to the first frame here
+    source_frames: Int64[np.ndarray, "N"] | None = None  # frame numbers in the source; None: 0..N-1
+    source_start_ns: int | None = None  # time of the source's first frame; None: the first frame here
+
+    def source_frame_numbers(self) -> Int64[np.ndarray, "N"]:
+        """Frame numbers that narrations and other notes on the source use; a slice keeps them."""
+        return np.arange(len(self.timestamps_ns)) if self.source_frames is None else self.source_frames
+
+    def start_ns(self) -> int:
+        """Zero of the seconds that narrations use: the first frame of the source, also in a slice."""
+        return int(self.timestamps_ns[0]) if self.source_start_ns is None else self.source_start_ns
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,13 @@ class HandTrack:
     timestamps_ns: Int64[np.ndarray, "T"]
     joints_in_world: Float[np.ndarray, "T 21 3"]
     confidence: Float[np.ndarray, "T"]
+
+
+def turned_hands(hands: tuple[HandTrack, ...], new_from_old: Float[np.ndarray, "4 4"]) -> tuple[HandTrack, ...]:
+    """Hands in another world frame."""
+    return tuple(
+        replace(hand, joints_in_world=se3.transform_points(new_from_old, hand.joints_in_world)) for hand in hands
+    )
 
 
 @dataclass(frozen=True)
@@ -134,6 +153,20 @@ class CanonicalRecording:
     hands: tuple[HandTrack, ...] = ()
     audio_file: Path | None = None
     warnings: tuple[str, ...] = field(default=())
+    audio_offset_ns: int = 0  # see ``CameraStream``
+    source_frames: Int64[np.ndarray, "N"] | None = None  # frame numbers in the source; None: 0..N-1
+    source_start_ns: int | None = None  # zero of the narrations' seconds; None: the first frame
+
+    def frame_of_source(self, source_frame: int) -> int | None:
+        """Index of a source frame number (as narrations count them), or None if a slice left it out."""
+        if self.source_frames is None:
+            return source_frame if 0 <= source_frame < len(self.timestamps_ns) else None
+        found = np.flatnonzero(self.source_frames == source_frame)
+        return int(found[0]) if len(found) else None
+
+    def start_ns(self) -> int:
+        """Zero of the seconds that narrations use: the first frame of the source, also in a slice."""
+        return int(self.timestamps_ns[0]) if self.source_start_ns is None else self.source_start_ns
 
     @property
     def pose_valid(self) -> Bool[np.ndarray, "N"]:

@@ -1,5 +1,6 @@
 """Poses through time: integer nanoseconds, gaps that stay gaps."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +25,15 @@ class Trajectory:
         timestamps_ns: Int64[np.ndarray, "N"],
         world_from_body: Float[np.ndarray, "N 4 4"],
         source: str = "trajectory",
+        row_names: Sequence[int] | None = None,
     ) -> "Trajectory":
         """Sort rows, merge equal ones; rows with NaN are gaps and are left out.
 
         Raises:
             TimeError: equal stamps with different poses (both row numbers named), or time stamps not int64.
             PoseError: a finite row that is no rigid transform.
+
+        ``row_names`` are the line numbers that messages use; None counts rows from 0.
         """
         stamps = np.asarray(timestamps_ns)
         if stamps.dtype != np.int64:
@@ -37,18 +41,19 @@ class Trajectory:
         rows = np.flatnonzero(np.isfinite(world_from_body).all(axis=(1, 2)))
         rows = rows[np.argsort(stamps[rows], kind="stable")]
         poses = np.asarray(world_from_body, dtype=np.float64)
+        names = range(len(stamps)) if row_names is None else row_names
         keep: list[int] = []
-        for row in rows:
+        for row in rows.tolist():
             if not se3.is_rigid(poses[row], 1e-3):
-                raise PoseError(f"{source} row {row}: not a rigid transform:\n{poses[row]}")
+                raise PoseError(f"{source} row {names[row]}: not a rigid transform:\n{poses[row]}")
             if keep and stamps[keep[-1]] == stamps[row]:
                 if np.abs(poses[keep[-1]] - poses[row]).max() > _EQUAL_POSE_TOLERANCE:
                     raise TimeError(
-                        f"{source} rows {keep[-1]} and {row} have the same time stamp {stamps[row]} ns "
+                        f"{source} rows {names[keep[-1]]} and {names[row]} have the same time stamp {stamps[row]} ns "
                         "but different poses; remove one of them"
                     )
                 continue
-            keep.append(int(row))
+            keep.append(row)
         return Trajectory(stamps[keep], poses[keep])
 
     def poses_at(

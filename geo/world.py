@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
+from geo import se3
+
 
 class Gravity(enum.StrEnum):
     """How the direction of gravity is known."""
@@ -32,3 +34,13 @@ class World:
     def has_up(self) -> bool:
         """True if +z may be used as up (then mind ``up_sigma_rad``)."""
         return self.gravity is not Gravity.UNKNOWN
+
+
+def rotation_to_z_up(up: Float[np.ndarray, "3"]) -> Float[np.ndarray, "3 3"]:
+    """Smallest rotation that takes a unit direction to +z (half a turn about x if it is -z)."""
+    x, y, z = (float(value) for value in up)
+    sine = float(np.hypot(x, y))
+    if sine < 1e-12:
+        return np.eye(3) if z > 0 else np.diag([1.0, -1.0, -1.0])
+    angle = float(np.arctan2(sine, z))
+    return se3.rotation_from_axis_angle(np.array([y, -x, 0.0]) / sine * angle)

@@ -1,0 +1,66 @@
+"""GPU twin of ``cuda_kernels.remap``; runs in numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) where there is no GPU."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from cuda_kernels.errors import KernelError
+from cuda_kernels.remap import RemapTable, _blend
+
+_BLOCK = (16, 16)
+
+
+@cache
+def _kernel() -> Any:
+    """Compile on first use: importing this module needs no CUDA."""
+    from numba import cuda
+
+    blend = cuda.jit(device=True)(_blend)
+
+    @cuda.jit
+    def remap(source: Any, stride: int, offsets: Any, fractions: Any, out: Any) -> None:
+        col, row = cuda.grid(2)
+        if row >= offsets.shape[0] or col >= offsets.shape[1]:
+            return
+        at = offsets[row, col]
+        if at < 0:
+            for channel in range(3):
+                out[row, col, channel] = 0
+            return
+        fx, fy = np.uint32(fractions[row, col, 0]), np.uint32(fractions[row, col, 1])
+        low = at + stride
+        for channel in range(3):
+            out[row, col, channel] = blend(
+                np.uint32(source[at + channel]),
+                np.uint32(source[at + channel + 3]),
+                np.uint32(source[low + channel]),
+                np.uint32(source[low + channel + 3]),
+                fx,
+                fy,
+            )
+
+    return remap
+
+
+def remap_cuda(image: UInt8[np.ndarray, "H W 3"], table: RemapTable) -> UInt8[np.ndarray, "h w 3"]:
+    """Like ``cuda_kernels.remap.remap_bilinear``, bit for bit, on the GPU.
+
+    Raises:
+        KernelError: no CUDA device, or an image of another size than the table's source.
+    """
+    from numba import cuda
+
+    if not cuda.is_available():
+        raise KernelError("remap_cuda needs a CUDA device (or NUMBA_ENABLE_CUDASIM=1); use remap_bilinear instead")
+    width, height = table.source_size_wh_px
+    if image.shape != (height, width, 3) or image.dtype != np.uint8:
+        raise KernelError(f"image is {image.dtype} {image.shape}, the map was made for uint8 {(height, width, 3)}")
+    rows, cols = table.offsets.shape
+    source = cuda.to_device(np.ascontiguousarray(image).reshape(-1))
+    offsets, fractions = cuda.to_device(table.offsets), cuda.to_device(table.fractions)
+    out = cuda.to_device(np.zeros((rows, cols, 3), dtype=np.uint8))
+    grid = (-(-cols // _BLOCK[0]), -(-rows // _BLOCK[1]))
+    _kernel()[grid, _BLOCK](source, width * 3, offsets, fractions, out)
+    return np.asarray(out.copy_to_host())

@@ -1,0 +1,89 @@
+"""Which reader a folder belongs to, and why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from geo.errors import RecordingError
+from geo.readers import plain, rgbd
+from geo.readers.evidence import Evidence
+from geo.recording import Recording
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One format: its name, what it is, how it is recognised and read."""
+
+    name: str
+    summary: str
+    look: Callable[[Path], Evidence]
+    read: Callable[[Path], Recording]
+
+
+READERS: dict[str, Reader] = {
+    reader.name: reader
+    for reader in (
+        Reader("plain", "this project's own layout: recording.json, trajectory.csv, videos", plain.look, plain.read),
+        Reader("rgbd", "7-Scenes / tsdf-fusion folder: frame-NNNNNN.color/depth/pose", rgbd.look, rgbd.read),
+    )
+}
+
+
+@dataclass(frozen=True)
+class SniffReport:
+    """The chosen format (None: no or no single reader fits) and what each reader found and missed."""
+
+    path: Path
+    format_name: str | None
+    evidence: dict[str, Evidence]
+
+    def explain(self) -> str:
+        """One line per reader."""
+        lines = []
+        for name, found in self.evidence.items():
+            verdict = "fits" if found.matches else "does not fit"
+            lines.append(f"{name} {verdict}: {'; '.join([*found.present, *('no ' + m for m in found.missing)])}")
+        return "\n".join(lines)
+
+
+def sniff(path: Path | str) -> SniffReport:
+    """Look at a folder and say which reader takes it and why.
+
+    Raises:
+        RecordingError: the path does not exist or is no folder.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        raise RecordingError(f"recording {folder} does not exist")
+    if not folder.is_dir():
+        raise RecordingError(f"recording {folder} is a file; give the folder that holds the recording")
+    evidence = {name: reader.look(folder) for name, reader in READERS.items()}
+    fitting = [name for name, found in evidence.items() if found.matches]
+    return SniffReport(folder, fitting[0] if len(fitting) == 1 else None, evidence)
+
+
+def open_recording(path: Path | str, format_name: str | None = None) -> Recording:
+    """Read a recording: cameras, times and poses now, pictures and depth when asked for.
+
+    Args:
+        path: Folder of the recording.
+        format_name: One of ``READERS``, or None to look (see ``sniff``).
+
+    Raises:
+        RecordingError: no reader or several fit, a file is missing, cut off or contradicts another, or nothing is
+            in it. CameraError, TimeError, PoseError: where the fault is one of these.
+    """
+    if format_name is not None and format_name not in READERS:
+        raise RecordingError(f"unknown format {format_name!r}; known are {', '.join(READERS)}")
+    report = sniff(path)
+    name = format_name or report.format_name
+    if name is None:
+        several = [key for key, found in report.evidence.items() if found.matches]
+        what = f"fits several formats ({', '.join(several)}): name one" if several else "is no known recording"
+        raise RecordingError(f"{report.path} {what}. {report.explain().replace(chr(10), ' | ')}")
+    recording = READERS[name].read(report.path)
+    if len(recording.reference.timestamps_ns) == 0:
+        raise RecordingError(f"{report.path}: reader {name} found not a single frame")
+    if len(recording.trajectory.timestamps_ns) == 0:
+        raise RecordingError(f"{report.path}: reader {name} found not a single pose")
+    return replace(recording, format_name=name)

@@ -1,0 +1,219 @@
+"""RGB-D folders as 7-Scenes and tsdf-fusion lay them out.
+
+``frame-NNNNNN.color.(png|jpg)``, ``.depth.png`` (uint16 millimetres, 0 and 65535 none), ``.pose.txt`` (4x4, depth
+camera to world), ``camera-intrinsics.txt`` (3x3, depth camera), optional ``calibration.json`` (depth_K, color_K,
+T_color_depth; also with the ending ``_estimated``). Frame numbers count at 30 Hz. The world is metric, its gravity
+unknown.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from geo import se3
+from geo.cameras import PinholeCamera
+from geo.errors import GeoError, PoseError, RecordingError
+from geo.images import damage, image_size
+from geo.readers.depth_files import DepthCoding, DepthImages
+from geo.readers.evidence import Evidence
+from geo.recording import CameraStream, DepthStream, Recording
+from geo.trajectory import Trajectory
+from geo.video import ImageFrames
+from geo.world import Gravity, World
+
+_NAME = re.compile(r"frame-(\d+)\.(color\.(?:png|jpe?g)|depth\.png|pose\.txt)", re.IGNORECASE)
+_RATE_HZ = 30
+_NS = 1_000_000_000
+
+
+def look(folder: Path) -> Evidence:
+    """What speaks for this format."""
+    counts = {"color": 0, "depth": 0, "pose": 0}
+    for number_kind in _scan(folder):
+        counts[number_kind[1]] += 1
+    found = {f"{count} frame-*.{kind} files": count > 0 for kind, count in counts.items()}
+    found["camera-intrinsics.txt or calibration.json"] = any(
+        (folder / name).is_file() for name in ("camera-intrinsics.txt", "calibration.json")
+    )
+    present = tuple(what for what, there in found.items() if there)
+    return Evidence(present, tuple(what.removeprefix("0 ") for what, there in found.items() if not there))
+
+
+def _scan(folder: Path) -> dict[tuple[int, str], Path]:
+    """Files by frame number and kind; hidden and foreign files are left out."""
+    out: dict[tuple[int, str], Path] = {}
+    for entry in sorted(folder.iterdir()):
+        match = _NAME.fullmatch(entry.name)
+        if match:
+            key = (int(match[1]), match[2].split(".")[0].lower())
+            if key in out:
+                raise RecordingError(f"{out[key]} and {entry} are the same frame; remove one")
+            out[key] = entry
+    return out
+
+
+def read(folder: Path) -> Recording:
+    """Read the folder; see the module's docstring for what is taken from where.
+
+    Raises:
+        RecordingError: a file of a frame is missing, sizes contradict the calibration, no pose is usable.
+    """
+    files = _scan(folder)
+    numbers = np.array(sorted({number for number, _ in files}), dtype=np.int64)
+    endings = {kind: path.name.split(".", 1)[1] for (_, kind), path in sorted(files.items(), reverse=True)}
+    for number in numbers:
+        for kind, ending in endings.items():
+            if (int(number), kind) not in files:
+                raise RecordingError(f"image {folder / f'frame-{number:06d}.{ending}'} is missing, its partners exist")
+    warnings: list[str] = []
+    color_files = [files[int(n), "color"] for n in numbers]
+    depth_files = [files[int(n), "depth"] for n in numbers]
+    color, depth, color_from_depth = _calibration(
+        folder, image_size(color_files[0]), image_size(depth_files[0]), warnings
+    )
+    stamps = numbers * _NS // _RATE_HZ
+    trajectory = _trajectory([files[int(n), "pose"] for n in numbers], numbers, stamps, color_from_depth, warnings)
+    coding = DepthCoding(depth, unit_m=0.001, invalid=(0, 65535))
+    usable = _usable(depth_files, warnings)
+    narrations = folder / "narrations.jsonl"
+    return Recording(
+        recording_id=folder.resolve().name,
+        reference=CameraStream("color", color, stamps, np.eye(4), ImageFrames(color_files, color.size_wh_px)),
+        depth=DepthStream("depth", depth, stamps, color_from_depth, DepthImages(usable, coding)),
+        trajectory=trajectory,
+        world=World(metric=True, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan")),
+        source_dir=folder,
+        format_name="rgbd",
+        narrations_file=narrations if narrations.is_file() else None,
+        input_files=tuple(
+            path
+            for path in [
+                folder / "camera-intrinsics.txt",
+                folder / "calibration.json",
+                narrations,
+                *(files[key] for key in sorted(files)),
+            ]
+            if path.is_file()
+        ),
+        warnings=tuple(warnings),
+    )
+
+
+def _usable(depth_files: list[Path], warnings: list[str]) -> list[Path | None]:
+    """Depth files without the visibly damaged ones, which are named in a warning."""
+    bad: list[Path] = []
+    for path in depth_files:
+        with path.open("rb") as file:
+            head = file.read(8)
+            file.seek(max(0, path.stat().st_size - 64))
+            if damage(head + file.read()):
+                bad.append(path)
+    if len(bad) == len(depth_files):
+        raise RecordingError(f"depth image {bad[0]} is cut off or no PNG, and so are all others")
+    if bad:
+        names = ", ".join(str(path) for path in bad[:3]) + (" ..." if len(bad) > 3 else "")
+        warnings.append(f"{len(bad)} depth images are cut off or no PNG; these frames have no sensor depth: {names}")
+    return [None if path in bad else path for path in depth_files]
+
+
+def _trajectory(
+    pose_files: list[Path],
+    numbers: Int64[np.ndarray, "N"],
+    stamps: Int64[np.ndarray, "N"],
+    color_from_depth: Float[np.ndarray, "4 4"],
+    warnings: list[str],
+) -> Trajectory:
+    """World_from_color: the files hold the depth camera's pose."""
+    poses = np.full((len(pose_files), 4, 4), np.nan)
+    lost: list[int] = []
+    for i, path in enumerate(pose_files):
+        matrix = _matrix(path, (4, 4))
+        if not np.isfinite(matrix).all():
+            lost.append(int(numbers[i]))
+            continue
+        try:
+            world_from_depth = se3.check_rigid(matrix, f"pose in {path}")
+        except PoseError as error:
+            raise RecordingError(str(error)) from error
+        poses[i] = world_from_depth @ se3.inverse(color_from_depth)
+    if len(lost) == len(pose_files):
+        raise RecordingError(f"no pose of {pose_files[0].parent} is finite; without poses nothing can be placed")
+    if lost:
+        warnings.append(f"{len(lost)} frames without a finite pose (gaps): {', '.join(map(str, lost[:10]))}")
+    return Trajectory.from_rows(stamps, poses, str(pose_files[0].parent))
+
+
+def _matrix(path: Path, shape: tuple[int, int]) -> Float[np.ndarray, "R C"]:
+    """Numbers of a text file."""
+    try:
+        values = np.array(path.read_text(encoding="utf-8-sig").split(), dtype=np.float64)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{path} holds something that is no number: {error}") from error
+    if values.size != shape[0] * shape[1]:
+        raise RecordingError(f"{path} holds {values.size} numbers; expected {shape[0]}x{shape[1]}; is it cut off?")
+    return values.reshape(shape)
+
+
+def _calibration(
+    folder: Path, color_size: tuple[int, int], depth_size: tuple[int, int], warnings: list[str]
+) -> tuple[PinholeCamera, PinholeCamera, Float[np.ndarray, "4 4"]]:
+    """Colour camera, depth camera and color_from_depth."""
+    intrinsics, path = folder / "camera-intrinsics.txt", folder / "calibration.json"
+    data = _json_object(path) if path.is_file() else {}
+    depth_k = _entry(data, "depth_K", (3, 3), path)
+    if depth_k is None:
+        depth_k = _matrix(intrinsics, (3, 3))
+    color_k = _entry(data, "color_K", (3, 3), path)
+    offset = _entry(data, "T_color_depth", (4, 4), path)
+    if color_k is None or offset is None:
+        warnings.append(
+            "colour is taken as registered to depth (one K, no offset between the cameras): "
+            "calibration.json with color_K and T_color_depth would say otherwise"
+        )
+    color_from_depth = np.eye(4) if offset is None else se3.check_rigid(offset, f"T_color_depth in {path}")
+    color = _pinhole(depth_k if color_k is None else color_k, color_size, f"colour images of {folder}")
+    return color, _pinhole(depth_k, depth_size, f"depth images of {folder}"), color_from_depth
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    """Content of a JSON file that must be an object."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{path} is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise RecordingError(f"{path} must hold a JSON object")
+    return data
+
+
+def _entry(data: dict[str, Any], name: str, shape: tuple[int, int], path: Path) -> Float[np.ndarray, "R C"] | None:
+    """A matrix under its name or with the ending ``_estimated``."""
+    value = data.get(name, data.get(f"{name}_estimated"))
+    if value is None:
+        return None
+    try:
+        matrix = np.array(value, dtype=np.float64)
+    except (ValueError, TypeError):
+        matrix = np.zeros(0)
+    if matrix.shape != shape or not np.isfinite(matrix).all():
+        raise RecordingError(f"{name} in {path} must be a {shape[0]}x{shape[1]} matrix of numbers")
+    return matrix
+
+
+def _pinhole(k: Float[np.ndarray, "3 3"], size_wh_px: tuple[int, int], what: str) -> PinholeCamera:
+    """Camera of a calibration matrix, refused where the images cannot be what was calibrated."""
+    width, height = size_wh_px
+    cx, cy = float(k[0, 2]), float(k[1, 2])
+    if not (0.3 * width <= cx <= 0.7 * width and 0.3 * height <= cy <= 0.7 * height):
+        raise RecordingError(
+            f"{what} are {width}x{height}, but the calibration's principal point is ({cx:g}, {cy:g}): "
+            "they do not belong together; was one of them resized or cropped?"
+        )
+    try:
+        return PinholeCamera(width, height, float(k[0, 0]), float(k[1, 1]), cx, cy, float(k[0, 1]))
+    except GeoError as error:
+        raise RecordingError(f"calibration of {what}: {error}") from error
