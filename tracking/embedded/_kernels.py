@@ -1,0 +1,99 @@
+"""Loops over pixels and points: smoothing of a binary field, point splatting, geodesic distance."""
+
+import numpy as np
+from jaxtyping import Float32, Int32
+
+from cuda_kernels.jit import jit
+
+
+@jit(nogil=True)
+def mean_field(unary, w_right, w_down, w_down_right, w_down_left, iterations):  # type: ignore[no-untyped-def]
+    """Binary mean field on an 8-neighbour grid, Gauss-Seidel sweeps in alternating directions.
+
+    q_i = sigmoid(u_i + sum_j w_ij (2 q_j - 1)); returns the logits u_i + sum_j w_ij (2 q_j - 1).
+    Source: Koller & Friedman (2009), eq. 11.64 for the Ising model.
+    """
+    height, width = unary.shape
+    spin = np.tanh(unary * np.float32(0.5))
+    logit = unary.copy()
+    for sweep in range(iterations):
+        for vv in range(height):
+            v = vv if sweep % 2 == 0 else height - 1 - vv
+            for uu in range(width):
+                u = uu if sweep % 2 == 0 else width - 1 - uu
+                total = unary[v, u]
+                if u + 1 < width:
+                    total += w_right[v, u] * spin[v, u + 1]
+                if u > 0:
+                    total += w_right[v, u - 1] * spin[v, u - 1]
+                if v + 1 < height:
+                    total += w_down[v, u] * spin[v + 1, u]
+                    if u + 1 < width:
+                        total += w_down_right[v, u] * spin[v + 1, u + 1]
+                    if u > 0:
+                        total += w_down_left[v, u] * spin[v + 1, u - 1]
+                if v > 0:
+                    total += w_down[v - 1, u] * spin[v - 1, u]
+                    if u > 0:
+                        total += w_down_right[v - 1, u - 1] * spin[v - 1, u - 1]
+                    if u + 1 < width:
+                        total += w_down_left[v - 1, u + 1] * spin[v - 1, u + 1]
+                logit[v, u] = total
+                spin[v, u] = np.tanh(total * np.float32(0.5))
+    return logit
+
+
+@jit(nogil=True)
+def splat_points(u_px, v_px, z_m, radius_px, height, width):  # type: ignore[no-untyped-def]
+    """Nearest depth and point index per pixel, each point a disc; inf and -1 where nothing falls."""
+    depth = np.full((height, width), np.float32(np.inf), dtype=np.float32)
+    index = np.full((height, width), -1, dtype=np.int32)
+    for i in range(len(z_m)):
+        r = radius_px[i]
+        v0, v1 = max(0, int(np.ceil(v_px[i] - r))), min(height - 1, int(np.floor(v_px[i] + r)))
+        u0, u1 = max(0, int(np.ceil(u_px[i] - r))), min(width - 1, int(np.floor(u_px[i] + r)))
+        for v in range(v0, v1 + 1):
+            for u in range(u0, u1 + 1):
+                inside = (u - u_px[i]) ** 2 + (v - v_px[i]) ** 2 <= r * r
+                if inside and z_m[i] < depth[v, u]:
+                    depth[v, u] = z_m[i]
+                    index[v, u] = i
+    return depth, index
+
+
+@jit(nogil=True)
+def geodesic(distance, cost_right, cost_down, sweeps):  # type: ignore[no-untyped-def]
+    """Shortest path length from the pixels that are 0 in ``distance`` (changed in place), by raster sweeps.
+
+    Source: Criminisi, Sharp & Blake (2008), GeoS, the raster-scan algorithm (here on the 4-neighbour grid).
+    """
+    height, width = distance.shape
+    for sweep in range(sweeps):
+        for vv in range(height):
+            v = vv if sweep % 2 == 0 else height - 1 - vv
+            for uu in range(width):
+                u = uu if sweep % 2 == 0 else width - 1 - uu
+                best = distance[v, u]
+                if u > 0:
+                    best = min(best, distance[v, u - 1] + cost_right[v, u - 1])
+                if u + 1 < width:
+                    best = min(best, distance[v, u + 1] + cost_right[v, u])
+                if v > 0:
+                    best = min(best, distance[v - 1, u] + cost_down[v - 1, u])
+                if v + 1 < height:
+                    best = min(best, distance[v + 1, u] + cost_down[v, u])
+                distance[v, u] = best
+    return distance
+
+
+def splat(
+    pixels_xy: Float32[np.ndarray, "K 2"], z_m: Float32[np.ndarray, "K"], radius_px: Float32[np.ndarray, "K"],
+    size_hw: tuple[int, int],
+) -> tuple[Float32[np.ndarray, "H W"], Int32[np.ndarray, "H W"]]:
+    """Z-buffer of discs: depth (inf = nothing) and the index of the point seen (-1 = nothing)."""
+    as32 = np.float32
+    depth, index = splat_points(
+        np.ascontiguousarray(pixels_xy[:, 0], as32), np.ascontiguousarray(pixels_xy[:, 1], as32),
+        np.ascontiguousarray(z_m, as32), np.ascontiguousarray(radius_px, as32), size_hw[0], size_hw[1],
+    )
+    return depth, index

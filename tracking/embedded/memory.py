@@ -1,0 +1,71 @@
+"""What the embedded tracker carries of one object from frame to frame."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from tracking.embedded.field import ColourModel, colour_bins, colour_model, signed_distance
+from tracking.embedded.frames import Crop, FrameStore
+from tracking.embedded.model import ObjectModel
+from tracking.embedded.plane import Plane
+from tracking.embedded.seed import Seed, crop_points_in_world
+
+
+@dataclass
+class Memory:
+    """What is carried from frame to frame."""
+
+    frame: int
+    crop: Crop
+    logits: Float32[np.ndarray, "h w"]
+    visible: bool
+    colours: ColourModel
+    gain: float
+    area_px: float
+    model: ObjectModel | None = None
+    world_from_object: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
+    plane: Plane | None = None
+    flat: bool = False
+    moving: bool = False
+    lost: bool = False
+    still_frames: int = 0
+    last_step_in_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
+    rest_places: list[Float[np.ndarray, "4 4"]] = field(default_factory=list)
+
+    def copy(self) -> "Memory":
+        """An independent copy for another direction."""
+        return replace(
+            self, model=None if self.model is None else self.model.copy(), rest_places=list(self.rest_places)
+        )
+
+
+def memory_of(store: FrameStore, frame: int, seed: Seed) -> Memory:
+    crop, mask = seed.crop, seed.mask
+    colours = colour_model(colour_bins(crop.features[mask])) if mask.any() else colour_model(colour_bins(crop.features))
+    memory = Memory(frame, crop, seed.logits, bool(mask.any()), colours, 0.0, mask.sum() / crop.roi.scale**2)
+    pose = store.pose(frame)
+    if pose is None or not mask.any():
+        return memory
+    points = crop_points_in_world(crop, pose)
+    inside = mask & np.isfinite(crop.z_m)
+    if inside.sum() < max(8, 0.15 * mask.sum()):
+        return memory
+    core = inside & (signed_distance(mask) > (1.0 if mask.sum() > 150 else 0.0))
+    core = core if core.sum() >= 8 else inside
+    cloud = points[core].astype(np.float64)
+    center = np.median(cloud, axis=0)
+    near = np.linalg.norm(cloud - center, axis=-1) < 3.5 * np.median(np.linalg.norm(cloud - center, axis=-1)) + 0.01
+    z_m = float(np.median(crop.z_m[core]))
+    grain = 1.6 * z_m / crop.camera.fx_px
+    voxel = float(np.clip(max(grain, np.ptp(cloud[near], axis=0).max() / 40), 0.002, 0.02))
+    memory.model = ObjectModel(voxel)
+    memory.world_from_object = np.eye(4)
+    memory.world_from_object[:3, 3] = center
+    memory.model.fuse((cloud[near] - center).astype(np.float32), crop.features[core][near])
+    memory.model.hits[:] = 2.0
+    look = pose[:3, 3] - center
+    memory.model.add_view(look / np.linalg.norm(look))
+    memory.plane, memory.flat = seed.plane, seed.flat
+    memory.rest_places = [memory.world_from_object.copy()]
+    return memory

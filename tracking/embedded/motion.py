@@ -1,0 +1,162 @@
+"""How an object moved between two frames: from optical flow with depth, from the hand, by local alignment."""
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+
+from geo import se3
+from tracking.embedded.frames import Crop, FrameStore
+from tracking.embedded.model import ObjectModel
+from tracking.embedded.predict import Prediction, compare, predict, tolerance_m
+
+_HAND_REACH_M = 0.15
+
+
+def solve_motion(
+    before: Float[np.ndarray, "P 3"], after: Float[np.ndarray, "P 3"], rotation_damping_m: float = 0.05,
+    scale_m: float = 0.01,
+) -> Float[np.ndarray, "4 4"] | None:
+    """Rigid motion that takes points to points, robust, with damped rotation (few points on small objects).
+
+    Small-angle least squares with Cauchy weights; damping adds as much inertia as the points at
+    ``rotation_damping_m`` from the centre would have. None with fewer than 6 points.
+    """
+    if len(before) < 6:
+        return None
+    motion = np.eye(4)
+    motion[:3, 3] = np.median(after - before, axis=0)
+    for _ in range(6):
+        moved = se3.transform_points(motion, before)
+        residual = after - moved
+        weight = 1.0 / (1.0 + (residual**2).sum(-1) / scale_m**2)
+        total = weight.sum()
+        center = (weight[:, None] * moved).sum(0) / total
+        arm = moved - center
+        inertia = ((arm**2).sum(-1) * weight).sum() * np.eye(3) - (weight[:, None] * arm).T @ arm
+        inertia += total * rotation_damping_m**2 * np.eye(3)
+        turn = np.linalg.solve(inertia, (weight[:, None] * np.cross(arm, residual)).sum(0))
+        step = np.eye(4)
+        step[:3, :3] = se3.rotation_from_axis_angle(turn)
+        shift = (weight[:, None] * residual).sum(0) / total
+        step[:3, 3] = center + shift - step[:3, :3] @ center
+        motion = step @ motion
+    return motion
+
+
+def flow_motion(
+    store: FrameStore, before: int, after: int, crop: Crop, mask: Bool[np.ndarray, "h w"],
+    points_in_world: Float32[np.ndarray, "h w 3"],
+) -> tuple[Float[np.ndarray, "4 4"] | None, float]:
+    """Motion in world of the masked pixels of ``before``, and the share of them that could be followed.
+
+    A pixel counts if flow forth and back agree and both ends have sensor depth.
+    """
+    pose = store.pose(after)
+    sensor = store.sensor(after)
+    usable = mask & np.isfinite(points_in_world).all(-1)
+    if pose is None or sensor is None or store.scene_depth is None or usable.sum() < 6:
+        return None, 0.0
+    v, u = np.nonzero(usable)
+    start = crop.roi.from_roi(np.stack([u, v], -1).astype(float))
+    end, closed = follow(store, before, after, start)
+    camera = store.scene_depth.camera
+    full = store.canonical.camera
+    at = (end - [full.cx_px, full.cy_px]) / [full.fx_px, full.fy_px] * [camera.fx_px, camera.fy_px]
+    at = np.rint(at + [camera.cx_px, camera.cy_px]).astype(int)
+    ok = closed & (at >= 0).all(-1) & (at[:, 0] < camera.width_px) & (at[:, 1] < camera.height_px)
+    z_m = np.full(len(at), np.nan)
+    z_m[ok] = sensor[at[ok, 1], at[ok, 0]]
+    ok &= np.isfinite(z_m)
+    share = float(ok.mean())
+    if ok.sum() < 6:
+        return None, share
+    in_camera = full.normalised_points(end[ok]) * z_m[ok, None]
+    arrived = se3.transform_points(pose, in_camera)
+    left = points_in_world[v[ok], u[ok]].astype(np.float64)
+    near = np.linalg.norm(arrived - left, axis=-1) < 0.3
+    return solve_motion(left[near], arrived[near]), share
+
+
+def follow(
+    store: FrameStore, before: int, after: int, pixels_xy: Float[np.ndarray, "P 2"]
+) -> tuple[Float[np.ndarray, "P 2"], Bool[np.ndarray, "P"]]:
+    """Follow canonical pixels by flow; True where going back returns to within 1.5 small pixels."""
+    forth, back = store.flow(before, after), store.flow(after, before)
+    scale = np.array([forth.shape[1] / store.image_wh[0], forth.shape[0] / store.image_wh[1]])
+    small = (pixels_xy + 0.5) * scale - 0.5
+    moved = small + _lookup(forth, small)
+    returned = moved + _lookup(back, moved)
+    closed = np.linalg.norm(returned - small, axis=-1) < 1.5
+    return (moved + 0.5) / scale - 0.5, closed
+
+
+def _lookup(flow: Float32[np.ndarray, "h w 2"], at: Float[np.ndarray, "P 2"]) -> np.ndarray:
+    u = np.rint(at[:, 0]).astype(int).clip(0, flow.shape[1] - 1)
+    v = np.rint(at[:, 1]).astype(int).clip(0, flow.shape[0] - 1)
+    return np.asarray(flow[v, u], np.float64)
+
+
+def hand_motions(
+    store: FrameStore, before: int, after: int, center_in_world: Float[np.ndarray, "3"]
+) -> list[Float[np.ndarray, "4 4"]]:
+    """Motions of hands that are within reach of the object: with the hand's turn, and its shift alone."""
+    out = []
+    for joints_before, joints_after in zip(hands_at(store, before), hands_at(store, after), strict=True):
+        both = np.isfinite(joints_before).all(-1) & np.isfinite(joints_after).all(-1)
+        if both.sum() < 4:
+            continue
+        reach = np.linalg.norm(joints_before[both] - center_in_world, axis=-1).min()
+        if reach > _HAND_REACH_M:
+            continue
+        motion = solve_motion(joints_before[both], joints_after[both], rotation_damping_m=0.01, scale_m=0.02)
+        if motion is not None:
+            out.append(motion)
+        shift = np.eye(4)
+        shift[:3, 3] = np.median(joints_after[both] - joints_before[both], axis=0)
+        out.append(shift)
+    return out
+
+
+def hands_at(store: FrameStore, frame: int, tolerance_ns: int = 60_000_000) -> list[Float[np.ndarray, "21 3"]]:
+    """Joints in world of every hand track at a frame; NaN where not seen."""
+    stamp = int(store.canonical.timestamps_ns[frame])
+    out = []
+    for track in store.canonical.hands:
+        joints = np.full((21, 3), np.nan)
+        if len(track.timestamps_ns):
+            nearest = int(np.argmin(np.abs(track.timestamps_ns - stamp)))
+            if abs(int(track.timestamps_ns[nearest]) - stamp) <= tolerance_ns:
+                joints = track.joints_in_world[nearest]
+        out.append(joints)
+    return out
+
+
+def align(
+    crop: Crop, model: ObjectModel, start: Prediction, camera_pose: Float[np.ndarray, "4 4"], iterations: int = 4,
+    allowed: Bool[np.ndarray, "h w"] | None = None,
+) -> Prediction:
+    """Slide (and slightly turn) the object onto the sensor's depth: projective ICP, point to point.
+
+    Source: Blais & Levine (1995) for the projective pairing. Kept only while the agreement does not fall.
+    """
+    best, best_score = start, compare(crop, start, model).score
+    current = start
+    for _ in range(iterations):
+        inside = current.mask & np.isfinite(crop.z_m)
+        if allowed is not None:
+            inside &= allowed
+        residual = crop.z_m[inside] - current.z_m[inside]
+        close = np.abs(residual) < 2.5 * tolerance_m(current.z_m[inside])
+        if close.sum() < 8:
+            break
+        v, u = np.nonzero(inside)
+        rays = crop.camera.normalised_points(np.stack([u[close], v[close]], -1).astype(float))
+        seen = se3.transform_points(camera_pose, rays * crop.z_m[inside][close, None])
+        expected = se3.transform_points(camera_pose, rays * current.z_m[inside][close, None])
+        motion = solve_motion(expected, seen, rotation_damping_m=0.06)
+        if motion is None:
+            break
+        current = predict(crop, model, motion @ current.world_from_object, camera_pose, start.in_image)
+        score = compare(crop, current, model).score
+        if score > best_score + 1e-3:
+            best, best_score = current, score
+    return best

@@ -1,0 +1,349 @@
+"""From a point (or box, or mask) to the object's mask in the seed frame.
+
+The object is what hangs together around the point: in space (above its support, no depth step), in colour,
+and at a size that a hand can move. Several sizes are tried; the mask whose rim lies on real edges wins.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+
+from tracking.base import Prompt
+from tracking.embedded._kernels import geodesic
+from tracking.embedded.field import colour_bins, colour_logits, colour_model, signed_distance, smooth_logits
+from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
+from tracking.embedded.plane import Plane, find_support, sensor_sigma_m
+
+_NO_DEPTH_HALF_SHARE = 0.16
+_RADII_M = (0.03, 0.05, 0.08, 0.12, 0.17)
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A segmented object in one frame."""
+
+    crop: Crop
+    logits: Float32[np.ndarray, "h w"]
+    plane: Plane | None
+    flat: bool  # so thin over its support that depth cannot tell the two apart
+    quality: float  # 0..1
+
+    @property
+    def mask(self) -> Bool[np.ndarray, "h w"]:
+        """Where the logits are positive."""
+        return self.logits > 0
+
+
+def crop_points_in_world(crop: Crop, world_from_camera: Float[np.ndarray, "4 4"]) -> Float32[np.ndarray, "h w 3"]:
+    """Points of a crop's depth in world, NaN where there is none."""
+    camera, (height, width) = crop.camera, crop.size_hw
+    x = ((np.arange(width) - camera.cx_px) / camera.fx_px).astype(np.float32)
+    y = ((np.arange(height) - camera.cy_px) / camera.fy_px).astype(np.float32)
+    points = np.stack([x[None, :] * crop.z_m, y[:, None] * crop.z_m, crop.z_m], axis=-1)
+    return points @ world_from_camera[:3, :3].T.astype(np.float32) + world_from_camera[:3, 3].astype(np.float32)
+
+
+def depth_at(crop: Crop, xy: Float[np.ndarray, "2"], radius_px: int = 2) -> float:
+    """Median depth around a crop pixel, NaN where nothing is known."""
+    u, v = int(round(float(xy[0]))), int(round(float(xy[1])))
+    for reach in (radius_px, 2 * radius_px, 4 * radius_px):
+        patch = crop.z_m[max(0, v - reach) : v + reach + 1, max(0, u - reach) : u + reach + 1]
+        values = patch[np.isfinite(patch)]
+        if len(values) >= 3:
+            return float(np.percentile(values, 40))
+    return float("nan")
+
+
+def segment_seed(
+    store: FrameStore,
+    prompt: Prompt,
+    up_in_world: Float[np.ndarray, "3"] | None,
+    max_side_px: int,
+    max_object_m: float,
+    taken: Bool[np.ndarray, "H W"] | None = None,
+) -> Seed | None:
+    """Segment the prompted object; None if the prompt lies outside the picture."""
+    roi = _first_roi(store, prompt, max_side_px, max_object_m)
+    if roi is None:
+        return None
+    crop = store.crop(prompt.frame, roi)
+    crop = _with_static_depth(store, prompt.frame, crop)
+    if prompt.mask is not None:
+        return _from_mask(store, prompt, crop, up_in_world)
+    seed = _segment(store, prompt, crop, up_in_world, max_object_m, taken)
+    tight = _tighter_roi(seed, store, max_side_px)
+    if tight is not None:
+        crop = _with_static_depth(store, prompt.frame, store.crop(prompt.frame, tight))
+        seed = _segment(store, prompt, crop, up_in_world, max_object_m, taken)
+    return seed
+
+
+def _first_roi(store: FrameStore, prompt: Prompt, max_side_px: int, max_object_m: float) -> Roi | None:
+    width, height = store.image_wh
+    if prompt.mask is not None and prompt.mask.any():
+        v, u = np.nonzero(prompt.mask)
+        center = ((u.min() + u.max()) / 2, (v.min() + v.max()) / 2)
+        pad = 12 + 0.3 * max(np.ptp(u), np.ptp(v))
+        return make_roi(center, (np.ptp(u) / 2 + pad, np.ptp(v) / 2 + pad), (width, height), max_side_px)
+    if prompt.box_xyxy_px is not None:
+        x0, y0, x1, y1 = (float(value) for value in prompt.box_xyxy_px)
+        half = (0.7 * (x1 - x0) + 8, 0.7 * (y1 - y0) + 8)
+        return make_roi(((x0 + x1) / 2, (y0 + y1) / 2), half, (width, height), max_side_px)
+    x, y = prompt.points_xy_px[prompt.positive][0]
+    probe = make_roi((x, y), (24, 24), (width, height), max_side_px)
+    if probe is None:
+        return None
+    crop = _with_static_depth(store, prompt.frame, store.crop(prompt.frame, probe))
+    z = depth_at(crop, probe.to_roi(np.array([x, y])))
+    half = _NO_DEPTH_HALF_SHARE * width
+    if np.isfinite(z):
+        half = float(np.clip(0.75 * max_object_m * store.canonical.camera.fx_px / max(z, 0.1), 24, 0.4 * width))
+    return make_roi((x, y), (half, half), (width, height), max_side_px)
+
+
+def _tighter_roi(seed: Seed, store: FrameStore, max_side_px: int) -> Roi | None:
+    """A crop that shows a small object at full resolution; None where the first one does already."""
+    roi = seed.crop.roi
+    if roi.scale >= 0.99 or not seed.mask.any():
+        return None
+    v, u = np.nonzero(seed.mask)
+    corner = roi.from_roi(np.array([[u.min(), v.min()], [u.max(), v.max()]], float))
+    pad = 14 + 0.5 * float((corner[1] - corner[0]).max())
+    half = (corner[1] - corner[0]) / 2 + pad
+    tight = make_roi(tuple(corner.mean(0)), (half[0], half[1]), store.image_wh, max_side_px)
+    return tight if tight is not None and tight.scale > 1.15 * roi.scale else None
+
+
+def _with_static_depth(store: FrameStore, frame: int, crop: Crop) -> Crop:
+    """Fill holes of the sensor from the static scene, only where most of the crop has no sensor depth."""
+    if np.isfinite(crop.z_m).mean() > 0.4:
+        return crop
+    static = store.static_crop(frame, crop.roi)
+    if static is None:
+        return crop
+    z_m = np.where(np.isfinite(crop.z_m), crop.z_m, static)
+    return Crop(crop.roi, crop.rgb, crop.features, z_m, crop.camera, crop.valid)
+
+
+def _from_mask(
+    store: FrameStore, prompt: Prompt, crop: Crop, up_in_world: Float[np.ndarray, "3"] | None
+) -> Seed:
+    import cv2
+
+    assert prompt.mask is not None
+    roi = crop.roi
+    part = prompt.mask[roi.y0 : roi.y1, roi.x0 : roi.x1].astype(np.float32)
+    mask = cv2.resize(part, roi.size_wh, interpolation=cv2.INTER_AREA) > 0.5
+    logits = signed_distance(mask).clip(-4, 4)
+    plane, flat = None, False
+    pose = store.pose(prompt.frame)
+    if pose is not None and np.isfinite(crop.z_m[mask]).sum() > 5:
+        points = crop_points_in_world(crop, pose)
+        inside = mask & np.isfinite(crop.z_m)
+        center = np.median(points[inside], axis=0).astype(float)
+        plane = find_support(points, center, pose[:3, 3], up_in_world, exclude=mask)
+        flat = plane is not None and _is_flat(plane, points, inside, crop)
+    return Seed(crop, logits, plane, flat, 1.0)
+
+
+def _is_flat(plane: Plane, points: np.ndarray, inside: np.ndarray, crop: Crop) -> bool:
+    height = float(np.percentile(plane.height_m(points[inside]), 75))
+    return height < max(0.006, 2.0 * float(sensor_sigma_m(np.median(crop.z_m[inside]))))
+
+
+def _segment(
+    store: FrameStore, prompt: Prompt, crop: Crop, up_in_world: Float[np.ndarray, "3"] | None,
+    max_object_m: float, taken: Bool[np.ndarray, "H W"] | None,
+) -> Seed:
+    pose = store.pose(prompt.frame)
+    points_xy = crop.roi.to_roi(prompt.points_xy_px)
+    blocked = ~crop.valid
+    if taken is not None:
+        blocked = blocked | _cut_mask(taken, crop.roi)
+    plane, flat, geometry = None, False, np.zeros(crop.size_hw, np.float32)
+    z_seed = depth_at(crop, points_xy[prompt.positive][0])
+    metres_per_px = z_seed / crop.camera.fx_px if np.isfinite(z_seed) else float("nan")
+    if pose is not None and np.isfinite(z_seed):
+        points = crop_points_in_world(crop, pose)
+        u, v = points_xy[prompt.positive][0]
+        ray = crop.camera.normalised_points(np.array([u, v])) * z_seed
+        seed_in_world = pose[:3, :3] @ ray + pose[:3, 3]
+        plane = find_support(points, seed_in_world, pose[:3, 3], up_in_world)
+        geometry, flat = _geometry_logits(points, crop, plane, seed_in_world, z_seed, max_object_m)
+    best: Seed | None = None
+    for radius in _radii_px(crop, metres_per_px, max_object_m):
+        seed = _grow(crop, prompt, points_xy, geometry, blocked, radius, plane, flat)
+        if best is None or seed.quality > best.quality:
+            best = seed
+    assert best is not None
+    return best
+
+
+def _cut_mask(mask: Bool[np.ndarray, "H W"], roi: Roi) -> Bool[np.ndarray, "h w"]:
+    import cv2
+
+    part = mask[roi.y0 : roi.y1, roi.x0 : roi.x1].astype(np.float32)
+    return np.asarray(cv2.resize(part, roi.size_wh, interpolation=cv2.INTER_AREA) > 0.5)
+
+
+def _radii_px(crop: Crop, metres_per_px: float, max_object_m: float) -> list[float]:
+    if np.isfinite(metres_per_px):
+        return [r / metres_per_px for r in _RADII_M if r <= 0.6 * max_object_m]
+    side = max(crop.size_hw)
+    return [share * side for share in (0.08, 0.14, 0.22, 0.32)]
+
+
+def _geometry_logits(
+    points: np.ndarray, crop: Crop, plane: Plane | None, seed_in_world: np.ndarray, z_seed: float, max_object_m: float
+) -> tuple[np.ndarray, bool]:
+    """What space says about each pixel: too far away, on the support, or standing over it."""
+    known = np.isfinite(crop.z_m)
+    far = np.linalg.norm(points - seed_in_world, axis=-1)
+    logits = np.where(known & (far > max_object_m), -4.0, 0.0)
+    flat = False
+    if plane is not None:
+        height = plane.height_m(points)
+        sigma = sensor_sigma_m(np.where(known, crop.z_m, 1.0))
+        threshold = np.maximum(0.005, 1.7 * sigma)
+        near = far < 0.03
+        seed_heights = height[known & near] if (known & near).any() else np.array([plane.height_m(seed_in_world)])
+        flat = bool(np.median(seed_heights) < max(0.006, 2.0 * float(sensor_sigma_m(z_seed))))
+        if not flat:
+            over = ((height - threshold) / threshold).clip(-1.5, 1.0)
+            logits = logits + np.where(known, 1.6 * over, 0.0)
+    return logits.astype(np.float32), flat
+
+
+def _grow(
+    crop: Crop, prompt: Prompt, points_xy: np.ndarray, geometry: np.ndarray, blocked: np.ndarray, radius_px: float,
+    plane: Plane | None, flat: bool,
+) -> Seed:
+    """One size hypothesis: geodesic ball, colour models from it, smooth field, twice refined."""
+    distance = _geodesic_from(crop, points_xy[prompt.positive], geometry)
+    prior = ((radius_px - distance) / (0.35 * radius_px)).clip(-3.0, 1.5)
+    if prompt.box_xyxy_px is not None:
+        prior = np.where(_inside_box(crop, prompt.box_xyxy_px), prior, -5.0)
+    hard = np.where(blocked, -6.0, 0.0)
+    for xy in points_xy[~prompt.positive]:
+        hard = hard - 8.0 * _disc(crop.size_hw, xy, 0.2 * radius_px + 1)
+    for xy in points_xy[prompt.positive]:
+        hard = hard + 6.0 * _disc(crop.size_hw, xy, 1.5)
+    bins = colour_bins(crop.features)
+    logits = prior + geometry + hard
+    for round_ in range(3):
+        mask = logits > (1.0 if round_ == 0 else 0.0)
+        outside = logits < (-1.0 if round_ == 0 else 0.0)
+        if mask.sum() < 4 or outside.sum() < 4:
+            break
+        model_in, model_out = colour_model(bins[mask]), colour_model(bins[outside])
+        unary = 0.6 * prior + geometry + hard + colour_logits(bins, model_in, model_out)
+        logits = smooth_logits(unary.astype(np.float32), crop.features, crop.z_m)
+    logits = keep_component(logits, points_xy[prompt.positive])
+    return Seed(crop, logits.astype(np.float32), plane, flat, _quality(crop, logits, flat, radius_px))
+
+
+def _inside_box(crop: Crop, box_xyxy_px: np.ndarray) -> np.ndarray:
+    corners = crop.roi.to_roi(box_xyxy_px.reshape(2, 2))
+    v, u = np.mgrid[0 : crop.size_hw[0], 0 : crop.size_hw[1]]
+    return np.asarray((u >= corners[0, 0]) & (u <= corners[1, 0]) & (v >= corners[0, 1]) & (v <= corners[1, 1]))
+
+
+def _disc(size_hw: tuple[int, int], xy: np.ndarray, radius: float) -> np.ndarray:
+    v, u = np.mgrid[0 : size_hw[0], 0 : size_hw[1]]
+    return np.asarray((u - xy[0]) ** 2 + (v - xy[1]) ** 2 <= radius**2, float)
+
+
+def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray) -> np.ndarray:
+    """Path length in pixels, dearer across colour edges, depth steps and the support surface."""
+    features = crop.features * np.array([0.5, 1.0, 1.0], np.float32)
+
+    def cost(a: tuple[slice, slice], b: tuple[slice, slice]) -> np.ndarray:
+        colour = np.abs(features[a] - features[b]).sum(-1)
+        step = np.abs(crop.z_m[a] - crop.z_m[b]) / 0.02
+        step = np.where(np.isfinite(step), np.minimum(step, 3.0), 0.3)
+        low = np.maximum(0.0, -np.minimum(geometry[a], geometry[b]))
+        return (1.0 + 6.0 * np.maximum(colour - 0.06, 0) + 4.0 * np.maximum(step - 0.5, 0) + 1.0 * low).astype(np.float32)
+
+    right = np.zeros(crop.size_hw, np.float32)
+    down = np.zeros(crop.size_hw, np.float32)
+    whole = slice(None)
+    right[:, :-1] = cost((whole, slice(None, -1)), (whole, slice(1, None)))
+    down[:-1] = cost((slice(None, -1), whole), (slice(1, None), whole))
+    start = np.full(crop.size_hw, np.float32(1e6), dtype=np.float32)
+    for x, y in points_xy:
+        v, u = int(np.clip(round(y), 0, crop.size_hw[0] - 1)), int(np.clip(round(x), 0, crop.size_hw[1] - 1))
+        start[max(0, v - 1) : v + 2, max(0, u - 1) : u + 2] = 0
+    return np.asarray(geodesic(start, right, down, 4))
+
+
+def keep_component(logits: np.ndarray, points_xy: np.ndarray) -> np.ndarray:
+    """Keep the parts of the positive region that hold (or lie nearest) a point; fill enclosed holes."""
+    import cv2
+
+    mask = (logits > 0).astype(np.uint8)
+    count, labels = cv2.connectedComponents(mask, connectivity=4)
+    if count > 2:
+        keep = set()
+        v, u = np.nonzero(labels)
+        for x, y in points_xy:
+            nearest = int(np.argmin((v - y) ** 2 + (u - x) ** 2))
+            keep.add(int(labels[v[nearest], u[nearest]]))
+        logits = np.where((labels > 0) & ~np.isin(labels, sorted(keep)), -0.5, logits)
+    return fill_holes(logits)
+
+
+def fill_holes(logits: np.ndarray, max_share: float = 0.08) -> np.ndarray:
+    """Close holes that are small beside the object (a mug's handle keeps its hole)."""
+    import cv2
+
+    outside = (logits <= 0).astype(np.uint8)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(outside, connectivity=4)
+    area = float((logits > 0).sum())
+    height, width = logits.shape
+    for label in range(1, count):
+        x, y, w, h, size = stats[label]
+        touches = x == 0 or y == 0 or x + w == width or y + h == height
+        if not touches and size <= max_share * area:
+            logits = np.where(labels == label, 0.5, logits)
+    return logits
+
+
+def _quality(crop: Crop, logits: np.ndarray, flat: bool, radius_px: float) -> float:
+    """How much of the rim lies on an edge of colour or depth, less what touches the crop's border."""
+    mask = logits > 0
+    area = int(mask.sum())
+    if area < 6:
+        return 0.0
+    sd = signed_distance(mask)
+    inner, outer = (sd > 0) & (sd <= 2), (sd < 0) & (sd >= -2)
+    edge = rim_strength(crop, inner, outer)
+    border = mask[0].sum() + mask[-1].sum() + mask[:, 0].sum() + mask[:, -1].sum()
+    touch = float(border) / max(1, int(inner.sum()))
+    size = np.sqrt(area / np.pi)
+    sharp = float(np.abs(np.tanh(logits[inner | outer] / 2)).mean()) if (inner | outer).any() else 0.0
+    fit = np.exp(-0.5 * max(0.0, abs(np.log(size / radius_px)) - 0.7) ** 2)
+    return float(np.clip((0.55 * edge + 0.45 * sharp) * fit - 0.8 * touch, 0, 1))
+
+
+def rim_strength(crop: Crop, inner: np.ndarray, outer: np.ndarray) -> float:
+    """Share of the rim across which colour or depth changes, pixel by pixel against its other side."""
+    import cv2
+
+    if not inner.any() or not outer.any():
+        return 0.0
+    kernel = (5, 5)
+
+    def mean_of(image: np.ndarray, where: np.ndarray) -> np.ndarray:
+        weight = cv2.boxFilter(where.astype(np.float32), -1, kernel, normalize=False)
+        masked = np.where(where[..., None], image, 0).astype(np.float32)
+        total = np.asarray(cv2.boxFilter(masked, -1, kernel, normalize=False)).reshape(image.shape)
+        return total / np.maximum(weight, 1)[..., None]
+
+    z = np.where(np.isfinite(crop.z_m), crop.z_m, 0)
+    known = np.isfinite(crop.z_m)
+    colour_in, colour_out = mean_of(crop.features, inner), mean_of(crop.features, outer)
+    contrast = np.abs(colour_in - colour_out).sum(-1)[inner]
+    z_in, z_out = mean_of(z[..., None], inner & known)[..., 0], mean_of(z[..., None], outer & known)[..., 0]
+    step = np.where((z_in > 0) & (z_out > 0), np.abs(z_in - z_out), 0)[inner]
+    return float(np.clip(np.maximum(contrast / 0.5, step / 0.04), 0, 1).mean())

@@ -1,0 +1,305 @@
+"""One step with depth and pose: is the object where it was, did it move, or is it gone?"""
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+
+from geo import se3
+from tracking.embedded.config import EmbeddedConfig
+from tracking.embedded.field import colour_bins, colour_model, signed_distance
+from tracking.embedded.frames import Crop, FrameStore
+from tracking.embedded.memory import Memory
+from tracking.embedded.model import ObjectModel
+from tracking.embedded.motion import align, flow_motion, follow, hand_motions, hands_at
+from tracking.embedded.plane import find_support, sensor_sigma_m
+from tracking.embedded.predict import Agreement, Prediction, compare, predict, roi_of, tolerance_m
+from tracking.embedded.refine import Evidence, hand_logits, refine, space_evidence
+from tracking.embedded.seed import crop_points_in_world, fill_holes
+from tracking.records import MaskState
+
+Step = tuple[MaskState, float, dict[str, float]]
+
+_STILL_FRAMES = 4
+_STILL_M = 0.006
+
+
+class Hypothesis:
+    """One place where the object might be, seen in one crop."""
+
+    def __init__(self, crop: Crop, prediction: Prediction, agreement: Agreement, kind: str) -> None:
+        self.crop, self.prediction, self.agreement, self.kind = crop, prediction, agreement, kind
+
+    @property
+    def value(self) -> float:
+        """Agreement, with a small bonus for staying: noise alone never moves a thing."""
+        return self.agreement.score + (0.06 if self.kind == "rest" else 0.0)
+
+
+class SpaceStep:
+    """Advances a memory by one frame by means of depth, pose, colour and flow."""
+
+    def __init__(self, store: FrameStore, config: EmbeddedConfig, up_in_world: Float[np.ndarray, "3"] | None) -> None:
+        self._store, self._config, self._up = store, config, up_in_world
+
+    def advance(self, memory: Memory, frame: int) -> Step:
+        """The step; changes the memory in place."""
+        stay = self._look(memory, frame, memory.world_from_object, "rest")
+        best = stay
+        if stay is None or memory.moving or memory.lost or not self._still_there(memory, frame, stay):
+            best = self._best_of(memory, frame, stay)
+        if best is None:
+            return self._out_of_view(memory, frame)
+        if best.agreement.hidden_share > 0.85 or best.agreement.total * self._unscale(best) < self._config.min_visible_px:
+            return self._hidden(memory, frame, best)
+        if best.agreement.score < self._config.lost_score:
+            return self._lost(memory, frame, best)
+        return self._seen(memory, frame, best)
+
+    # ---- hypotheses
+
+    def _look(self, memory: Memory, frame: int, world_from_object: np.ndarray, kind: str) -> Hypothesis | None:
+        assert memory.model is not None
+        roi, share = roi_of(self._store, memory.model, world_from_object, frame, self._config.max_crop_side_px)
+        if roi is None or share < 0.02:
+            return None
+        crop = self._store.crop(frame, roi)
+        pose = self._store.pose(frame)
+        assert pose is not None
+        prediction = predict(crop, memory.model, world_from_object, pose, share)
+        if not (prediction.mask & crop.valid).any():
+            return None
+        return Hypothesis(crop, prediction, compare(crop, prediction, memory.model), kind)
+
+    @staticmethod
+    def _unscale(hypothesis: Hypothesis) -> float:
+        return 1.0 / hypothesis.crop.roi.scale**2
+
+    def _still_there(self, memory: Memory, frame: int, stay: Hypothesis) -> bool:
+        """True if nothing asks for a second look: depth and colour agree, flow follows the ego-motion."""
+        agreement = stay.agreement
+        seen = agreement.confirmed + agreement.vacated
+        if agreement.hidden_share > 0.85:
+            return not memory.visible  # an approaching object looks like its own occluder
+        if agreement.score < 0.3 or (seen >= 8 and agreement.vacated > 0.35 * seen) or agreement.hidden_share > 0.35:
+            return False
+        if not memory.visible or abs(frame - memory.frame) > 3:
+            return True
+        return self._flow_residual_px(memory, frame) < max(2.5, 0.25 * np.sqrt(memory.area_px))
+
+    def _flow_residual_px(self, memory: Memory, frame: int) -> float:
+        """Median distance (canonical px) between where flow takes the object and where standing still would."""
+        pose_before, pose_after = self._store.pose(memory.frame), self._store.pose(frame)
+        mask = (memory.logits > 1.0) & np.isfinite(memory.crop.z_m)
+        if pose_before is None or pose_after is None or mask.sum() < 12:
+            return 0.0
+        v, u = np.nonzero(mask)
+        every = max(1, len(u) // 200)
+        v, u = v[::every], u[::every]
+        start = memory.crop.roi.from_roi(np.stack([u, v], -1).astype(float))
+        end, closed = follow(self._store, memory.frame, frame, start)
+        if closed.sum() < 8:
+            return 0.0
+        camera = self._store.canonical.camera
+        world = se3.transform_points(pose_before, camera.normalised_points(start) * memory.crop.z_m[v, u, None])
+        projection = camera.project(se3.transform_points(se3.inverse(pose_after), world))
+        away = np.linalg.norm(projection.pixels_xy - end, axis=-1)[closed & projection.valid]
+        return float(np.median(away)) if len(away) else 0.0
+
+    def _best_of(self, memory: Memory, frame: int, stay: Hypothesis | None) -> Hypothesis | None:
+        found = [] if stay is None else [stay]
+        model = memory.model
+        assert model is not None
+        pose = self._store.pose(frame)
+        assert pose is not None
+        for kind, place in self._places(memory, frame):
+            hypothesis = self._look(memory, frame, place, kind)
+            if hypothesis is None:
+                continue
+            aligned = align(hypothesis.crop, model, hypothesis.prediction, pose, 3)
+            found.append(Hypothesis(hypothesis.crop, aligned, compare(hypothesis.crop, aligned, model), kind))
+        return max(found, key=lambda h: h.value) if found else None
+
+    def _places(self, memory: Memory, frame: int) -> list[tuple[str, np.ndarray]]:
+        model = memory.model
+        assert model is not None
+        here = memory.world_from_object
+        center = here[:3, :3] @ model.center + here[:3, 3]
+        out: list[tuple[str, np.ndarray]] = [("slid", here)]
+        if memory.visible and abs(frame - memory.frame) <= 3:
+            pose_before = self._store.pose(memory.frame)
+            if pose_before is not None:
+                points = crop_points_in_world(memory.crop, pose_before)
+                mask = memory.logits > (1.0 if (memory.logits > 1.0).sum() > 30 else 0.0)
+                motion, _ = flow_motion(self._store, memory.frame, frame, memory.crop, mask, points)
+                if motion is not None:
+                    out.append(("flow", motion @ here))
+        out += [("hand", motion @ here) for motion in hand_motions(self._store, memory.frame, frame, center)]
+        if memory.moving:
+            out.append(("onward", memory.last_step_in_world @ here))
+        if memory.lost or memory.moving:
+            out += [("return", place) for place in memory.rest_places[-4:]]
+        return out
+
+    # ---- outcomes
+
+    def _out_of_view(self, memory: Memory, frame: int) -> Step:
+        self._carry_unseen(memory, frame)
+        memory.visible = False
+        return MaskState.ABSENT, float("nan"), {"in_image": 0.0}
+
+    def _carry_unseen(self, memory: Memory, frame: int) -> None:
+        """An object that was moving in a hand goes on with that hand while it cannot be seen."""
+        if not memory.moving or memory.model is None:
+            return
+        center = memory.world_from_object[:3, :3] @ memory.model.center + memory.world_from_object[:3, 3]
+        motions = hand_motions(self._store, memory.frame, frame, center)
+        if motions:
+            memory.world_from_object = motions[0] @ memory.world_from_object
+
+    def _hidden(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
+        self._carry_unseen(memory, frame)
+        memory.visible = False
+        return MaskState.ABSENT, float("nan"), _figures(best)
+
+    def _lost(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
+        self._carry_unseen(memory, frame)
+        memory.visible, memory.lost = False, True
+        return MaskState.UNKNOWN, float("nan"), {**_figures(best), "lost": 1.0}
+
+    def _seen(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
+        pose = self._store.pose(frame)
+        assert pose is not None and memory.model is not None
+        self._settle(memory, best)
+        plane = None if memory.moving or memory.flat else memory.plane
+        crop, prediction = best.crop, best.prediction
+        points = crop_points_in_world(crop, pose)
+        sharpness = 0.45 if memory.moving else 0.6
+        evidence = space_evidence(crop, prediction, memory.model, points, pose[:3, 3], plane, sharpness)
+        geometry = evidence.geometry + hand_logits(points, hands_at(self._store, frame))
+        if memory.moving:
+            geometry = geometry + self._moving_logits(frame, crop)
+        evidence = Evidence(evidence.prior, geometry, evidence.core & (geometry > -1.0), evidence.rest | (geometry < -3.5))
+        logits = refine(crop, evidence, memory.colours, best.agreement.gain)
+        logits = fill_holes(near_prediction(logits, prediction.mask))
+        area = float((logits > 0).sum()) * self._unscale(best)
+        if area < self._config.min_visible_px:
+            return self._hidden(memory, frame, best)
+        self._learn(memory, best, logits, points, pose)
+        memory.crop, memory.logits, memory.area_px = crop, logits, area
+        memory.visible, memory.lost, memory.gain = True, False, best.agreement.gain
+        if not memory.moving and memory.plane is None and memory.still_frames == _STILL_FRAMES:
+            self._new_support(memory, crop, logits, points, pose)
+        return MaskState.VISIBLE, _score(best.agreement, logits), {**_figures(best), "moving": float(memory.moving)}
+
+    def _settle(self, memory: Memory, best: Hypothesis) -> None:
+        """Adopt the winning place, and say whether the object moves or rests."""
+        place = best.prediction.world_from_object
+        assert memory.model is not None
+        center = memory.model.center
+
+        def at(transform: np.ndarray) -> np.ndarray:
+            return np.asarray(transform[:3, :3] @ center + transform[:3, 3])
+
+        step_m = float(np.linalg.norm(at(place) - at(memory.world_from_object)))
+        if best.kind == "rest":
+            memory.still_frames += 1
+            memory.last_step_in_world = np.eye(4)
+        elif step_m > (self._config.moved_m if not memory.moving else 0.0):
+            memory.last_step_in_world = place @ se3.inverse(memory.world_from_object)
+            memory.world_from_object = place
+            memory.still_frames = 0 if step_m > _STILL_M else memory.still_frames + 1
+            if not memory.moving and best.kind != "return":
+                memory.moving, memory.plane = True, None
+        else:
+            memory.still_frames += 1
+        if memory.moving and memory.still_frames >= _STILL_FRAMES:
+            memory.moving, memory.still_frames = False, _STILL_FRAMES
+            memory.rest_places.append(memory.world_from_object.copy())
+
+    def _moving_logits(self, frame: int, crop: Crop) -> np.ndarray:
+        """What stands in front of the static scene is likelier to be the thing that moves."""
+        if not self._config.use_static:
+            return np.zeros(crop.size_hw, np.float32)
+        static = self._store.static_crop(frame, crop.roi)
+        if static is None:
+            return np.zeros(crop.size_hw, np.float32)
+        front = static - crop.z_m
+        known = np.isfinite(front)
+        limit = 0.015 + 2 * sensor_sigma_m(np.where(known, crop.z_m, 1.0))
+        return np.where(known & (front > limit), 0.8, np.where(known & (np.abs(front) < 0.5 * limit), -0.7, 0.0))
+
+    def _new_support(
+        self, memory: Memory, crop: Crop, logits: np.ndarray, points: Float32[np.ndarray, "h w 3"], pose: np.ndarray
+    ) -> None:
+        assert memory.model is not None
+        center = memory.world_from_object[:3, :3] @ memory.model.center + memory.world_from_object[:3, 3]
+        memory.plane = find_support(points, center, pose[:3, 3], self._up, exclude=logits > 0)
+
+    def _learn(
+        self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], points: np.ndarray, pose: np.ndarray
+    ) -> None:
+        """Add what was surely seen of the object; count what turned out not to be it."""
+        model, prediction, crop = memory.model, best.prediction, best.crop
+        assert model is not None
+        mask = logits > 0
+        distance = signed_distance(mask)
+        core = (logits > 1.0) & np.isfinite(crop.z_m) & (distance > (1.0 if mask.sum() > 150 else 0.0))
+        expected = np.where(prediction.mask, prediction.z_m, np.nan)
+        residual = np.abs(crop.z_m - expected)
+        core &= ~(residual > 1.5 * tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
+        confident = best.agreement.score > (0.6 if memory.moving else 0.4)
+        if confident and core.sum() >= 8:
+            back = se3.inverse(prediction.world_from_object)
+            local = points[core] @ back[:3, :3].T.astype(np.float32) + back[:3, 3].astype(np.float32)
+            features = crop.features[core] - np.array([best.agreement.gain, 0, 0], np.float32)
+            keep = _near_model(local, model, 0.03 + 0.35 * model.size_m)
+            model.fuse(local[keep].astype(np.float32), features[keep])
+            look = back[:3, :3] @ pose[:3, 3] + back[:3, 3] - model.center
+            model.add_view(look / np.linalg.norm(look))
+            seen = colour_model(colour_bins(crop.features[core], -best.agreement.gain))
+            memory.colours = memory.colours.blended(seen, 0.08)
+        if confident and not memory.moving:
+            wrong = prediction.mask & (residual < tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
+            wrong &= logits < -1.0
+            if wrong.any():
+                model.miss(prediction.index[wrong].astype(np.int64))
+
+
+def _near_model(points: np.ndarray, model: ObjectModel, reach_m: float) -> Bool[np.ndarray, "P"]:
+    low, high = model.bounds
+    over = np.maximum(low - points, points - high).max(-1)
+    return np.asarray(over < reach_m)
+
+
+def near_prediction(logits: Float32[np.ndarray, "h w"], predicted: Bool[np.ndarray, "h w"]) -> np.ndarray:
+    """Drop parts that do not touch the prediction, and specks beside the largest part."""
+    import cv2
+
+    count, labels, stats, _ = cv2.connectedComponentsWithStats((logits > 0).astype(np.uint8), connectivity=4)
+    if count <= 2:
+        return logits
+    largest = stats[1:, cv2.CC_STAT_AREA].max()
+    drop = np.zeros(count, bool)
+    for label in range(1, count):
+        part = labels == label
+        touching = (part & predicted).sum() > 0.3 * part.sum()
+        drop[label] = not touching or stats[label, cv2.CC_STAT_AREA] < max(4, 0.04 * largest)
+    return np.where(drop[labels], np.float32(-0.5), logits)
+
+
+def _score(agreement: Agreement, logits: np.ndarray) -> float:
+    mask = logits > 0
+    certainty = float(np.tanh(np.abs(logits[mask]) / 2).mean())
+    return float(np.clip(0.5 * certainty + 0.5 * max(agreement.score, 0.0), 0, 1))
+
+
+def _figures(hypothesis: Hypothesis) -> dict[str, float]:
+    agreement = hypothesis.agreement
+    total = max(1, agreement.total)
+    return {
+        "agreement": agreement.score,
+        "vacated_share": agreement.vacated / total,
+        "hidden_share": agreement.hidden_share,
+        "unknown_share": agreement.unknown / total,
+        "colour_right": agreement.colour_right,
+        "in_image": hypothesis.prediction.in_image,
+    }
