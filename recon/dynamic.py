@@ -1,11 +1,12 @@
 """What may move, from 2D evidence alone: sensor depth seen through by other frames, hands, prompts.
 
-A point that a frame's depth sensor saw is *seen through* by another frame whose own depth there is clearly larger: one of
-the two moments has something where the other has air. A point hidden in the other frame says nothing. Points of the
-static scene are confirmed by nearly all frames that can tell; a carried object, a hand, or an object that rests at
-different places over the recording is seen through by many.
+A point that a frame's depth sensor saw is *seen through* by another frame whose own depth there is clearly larger:
+one of the two moments has something where the other has air. A point hidden in the other frame says nothing. Points
+of the static scene are confirmed by nearly all frames that can tell; a carried object, a hand, or an object that
+rests at different places over the recording is seen through by many.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -155,7 +156,7 @@ class _ReferenceDepth:
 def tolerance_m(z_depth_m: Float[np.ndarray, "*N"], noise: SensorNoise) -> Float[np.ndarray, "*N"]:
     """Differences of depth below this are noise of sensor and pose."""
     spread = _TOLERANCE_SIGMAS * np.sqrt(2.0) * noise.sigma_m(z_depth_m)
-    return np.maximum(_MIN_TOLERANCE_M, np.hypot(spread, _POSE_ANGLE_RAD * z_depth_m))
+    return np.asarray(np.maximum(_MIN_TOLERANCE_M, np.hypot(spread, _POSE_ANGLE_RAD * z_depth_m)))
 
 
 def hand_region(
@@ -192,14 +193,14 @@ def _draw_chain(
 ) -> None:
     """Draw the links of a chain that are in front of the camera."""
     focal = float(np.sqrt(camera.fx_px * camera.fy_px))
-    for start, end in zip(chain_in_camera[:-1], chain_in_camera[1:], strict=True):
+    for start, end in itertools.pairwise(chain_in_camera):
         if not (np.isfinite(start).all() and np.isfinite(end).all()) or min(start[2], end[2]) < 0.05:
             continue
         pixels = camera.project(np.stack([start, end])).pixels_xy
         if np.abs(pixels).max() > 20 * (camera.width_px + camera.height_px):
             continue
         thickness = max(1, round(2 * radius_m * focal / float((start[2] + end[2]) / 2)))
-        a, b = (tuple(int(round(value)) for value in pixel) for pixel in pixels)
+        a, b = (tuple(round(float(value)) for value in pixel) for pixel in pixels)
         cv2.line(mask, a, b, 1, thickness=min(thickness, mask.shape[1]))  # type: ignore[attr-defined]
 
 

@@ -83,7 +83,7 @@ def fit(
 def held_out_score(model: SplatModel, views: Sequence[View], renderer: Renderer) -> float:
     """Mean over views of the mean relative depth error (capped at 10 %) plus a tenth of the colour error.
 
-    Pixels that the sensor sees and the model does not cover count as 10 % wrong, so that pruning everything does not win.
+    Pixels that the sensor sees and the model does not cover count as 10 % wrong, so that pruning all does not win.
     """
     total = []
     for view in views:
@@ -222,7 +222,7 @@ class _State:
         good &= np.isfinite(self.values).all(axis=1)
         votes = free_space_votes(self.values[:, MEANS], views, noise)
         floating = (votes.violating >= config.prune_violations) & (votes.violating > votes.supporting)
-        return good & ~floating
+        return np.asarray(good & ~floating)
 
     def drop(self, rows: Bool[np.ndarray, "N"]) -> int:
         """Remove rows; returns how many."""

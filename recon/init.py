@@ -75,7 +75,8 @@ def back_project(views: Sequence[View], noise: SensorNoise, seed: int) -> Cloud:
     if not columns:
         none = np.zeros(0, dtype=np.float32)
         return Cloud(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), none, none, np.zeros(0, np.int64))
-    cloud = Cloud(*(column.astype(np.float32) for column in columns[:4]), columns[4].astype(np.int64))
+    points, rgb, footprint, weight = (column.astype(np.float32) for column in columns[:4])
+    cloud = Cloud(points, rgb, footprint, weight, columns[4].astype(np.int64))
     if len(cloud.view) > _MAX_POINTS:
         keep = np.sort(np.random.default_rng(seed).choice(len(cloud.view), _MAX_POINTS, replace=False))
         cloud = _rows(cloud, keep)
@@ -142,7 +143,7 @@ def _group(cloud: Cloud, footprints: float) -> _Groups:
 def _keys(points: np.ndarray, origin: np.ndarray, voxel_m: float) -> Int64[np.ndarray, "P"]:
     """One integer per cube; 21 bits an axis."""
     cells = np.floor((points - origin) / voxel_m).astype(np.int64)
-    return (cells[:, 0] << 42) | (cells[:, 1] << 21) | cells[:, 2]
+    return np.asarray((cells[:, 0] << 42) | (cells[:, 1] << 21) | cells[:, 2])
 
 
 def _exposure_gains(cloud: Cloud, ids: np.ndarray, count: int, views: int) -> Float32[np.ndarray, "V 3"]:
@@ -165,7 +166,7 @@ def _exposure_gains(cloud: Cloud, ids: np.ndarray, count: int, views: int) -> Fl
 
 def _weighted(values: np.ndarray, weight: np.ndarray, ids: np.ndarray, total: np.ndarray) -> np.ndarray:
     sums = [np.bincount(ids, weights=values[:, axis] * weight, minlength=len(total)) for axis in range(3)]
-    return np.stack(sums, axis=1) / total[:, None]
+    return np.asarray(np.stack(sums, axis=1) / total[:, None])
 
 
 def _rows(cloud: Cloud, rows: np.ndarray) -> Cloud:

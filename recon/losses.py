@@ -122,7 +122,7 @@ def _blur(image: Float32[np.ndarray, "H W 3"]) -> Float32[np.ndarray, "H W 3"]:
 def exposure_fit(
     rgb: Float32[np.ndarray, "H W 3"], target_rgb: Float32[np.ndarray, "H W 3"], mask: Bool[np.ndarray, "H W"]
 ) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
-    """Gain and offset per channel that take a rendering closest (least squares) to a picture; identity without pixels."""
+    """Gain and offset per channel that take a rendering closest (least squares) to a picture; else identity."""
     gain, offset = np.ones(3), np.zeros(3)
     if mask.sum() < 16:
         return gain, offset

@@ -48,7 +48,7 @@ def good_rows(model: SplatModel) -> Bool[np.ndarray, "N"]:
         finite = np.isfinite(model.means_in_world).all(axis=1) & np.isfinite(model.quats_wxyz).all(axis=1)
         finite &= (np.isfinite(scales) & (scales > 0)).all(axis=1) & ~np.isnan(model.opacity_logits)
         finite &= np.isfinite(model.sh_coeffs).all(axis=(1, 2))
-        return finite & (np.linalg.norm(model.quats_wxyz, axis=1) > _MIN_QUAT_NORM)
+        return np.asarray(finite & (np.linalg.norm(model.quats_wxyz, axis=1) > _MIN_QUAT_NORM))
 
 
 def drop_bad(model: SplatModel) -> Cleaned:

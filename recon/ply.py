@@ -9,6 +9,7 @@ float32: log scales, the logit of opacity, the quaternion w first (any length), 
 import os
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -23,7 +24,7 @@ _NUMPY_TYPES = {
     "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
     "double": "f8", "float64": "f8",
 }  # fmt: skip
-_FORMATS = {"binary_little_endian": "<", "binary_big_endian": ">"}
+_FORMATS: dict[str, Literal["<", ">"]] = {"binary_little_endian": "<", "binary_big_endian": ">"}
 _MAX_HEADER_BYTES = 64 * 1024
 
 
@@ -31,7 +32,7 @@ def logit(opacity: Float[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
     """Inverse of the sigmoid; opacity 0 and 1 give large finite numbers (case G3)."""
     value = np.asarray(opacity, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        return np.clip(np.log(value) - np.log1p(-value), -MAX_LOGIT, MAX_LOGIT)
+        return np.asarray(np.clip(np.log(value) - np.log1p(-value), -MAX_LOGIT, MAX_LOGIT))
 
 
 def write_splat_ply(path: Path, model: SplatModel) -> None:
@@ -46,7 +47,8 @@ def write_splat_ply(path: Path, model: SplatModel) -> None:
     finite = np.isfinite(columns).all(axis=1)
     if not finite.all():
         raise ReconError(
-            f"{path}: {int((~finite).sum())} of {len(columns)} splats are not finite (first: {int(np.argmin(finite))}); "
+            f"{path}: {int((~finite).sum())} of {len(columns)} splats are not finite "
+            f"(first: {int(np.argmin(finite))}); "
             "drop them with recon.model.drop_bad before writing"
         )
     names = _splat_names(model.sh_coeffs.shape[1])
@@ -174,16 +176,17 @@ def _read_vertices(path: Path) -> np.ndarray:
     return np.frombuffer(content, dtype=dtype.newbyteorder(order), count=count, offset=start)
 
 
-def _parse_header(path: Path, content: bytes) -> tuple[str, int, np.dtype, int]:
+def _parse_header(path: Path, content: bytes) -> tuple[Literal["<", ">"], int, np.dtype, int]:
     end = content.find(b"end_header", 0, _MAX_HEADER_BYTES)
     line_end = content.find(b"\n", end)
     if not content.startswith(b"ply") or end < 0 or line_end < 0:
         raise ReconError(f"{path} is not a PLY file: it does not start with 'ply' ... 'end_header'")
-    order, count, fields, element = "", -1, [], ""
+    order: Literal["<", ">"] | None = None
+    count, fields, element = -1, [], ""
     for line in content[:end].decode("ascii", errors="replace").splitlines():
         words = line.split()
         if words[:1] == ["format"]:
-            order = _FORMATS.get(words[1] if len(words) > 1 else "", "")
+            order = _FORMATS.get(words[1] if len(words) > 1 else "")
         elif words[:1] == ["element"] and len(words) == 3:
             if words[1] != "vertex" and count < 0:
                 raise ReconError(f"{path}: element {words[1]} comes before the vertices; only vertex-first is read")
@@ -194,7 +197,7 @@ def _parse_header(path: Path, content: bytes) -> tuple[str, int, np.dtype, int]:
             if len(words) != 3 or words[1] not in _NUMPY_TYPES:
                 raise ReconError(f"{path}: property line {line!r} of a vertex is not a plain number")
             fields.append((words[2], _NUMPY_TYPES[words[1]]))
-    if not order:
+    if order is None:
         raise ReconError(f"{path} is a text PLY or of an unknown format; binary_little_endian is needed")
     if count < 0 or not fields:
         raise ReconError(f"{path}: its header has no readable 'element vertex' with properties")

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int64, UInt8
+from jaxtyping import Bool, Float32, Int64, UInt8
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DynamicMasks:
         height, width = mask.shape
         rows = (np.arange(size_wh_px[1]) * height) // size_wh_px[1]
         cols = (np.arange(size_wh_px[0]) * width) // size_wh_px[0]
-        return mask[rows][:, cols]
+        return np.asarray(mask[rows][:, cols])
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ _SPLIT_FLOOR_M = 0.01
 
 @dataclass(frozen=True)
 class DepthSigma:
-    """Error of static depth: a floor and a share of depth, added in squares to the spread along the ray."""
+    """Error of static depth, floor + per_m * z^2, added in squares to the spread along the ray."""
 
     floor_m: float = 0.004
-    share: float = 0.004
+    per_m: float = 0.002
 
 
 def render(
@@ -63,7 +63,7 @@ def render(
     error = sigma or DepthSigma()
     with np.errstate(invalid="ignore"):
         spread = np.maximum(image.statistics.variance_z, 0.0)
-        model_error = error.floor_m**2 + np.square(error.share * expected)
+        model_error = np.square(error.floor_m + error.per_m * np.square(expected))
         sigma_z = np.where(enough, np.sqrt(spread + model_error), nan).astype(np.float32)
     return RenderedView(np.clip(image.rgb, 0, 1), image.alpha, expected, median, sigma_z)
 

@@ -1,5 +1,6 @@
 """How good a model is, measured on frames that the fit never saw."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -87,7 +88,7 @@ def calibrate_noise(quality: Quality) -> tuple[float, float] | None:
         return None
     edges = np.unique(np.quantile(z, np.linspace(0, 1, 9)))
     centres, spreads = [], []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         inside = (z >= low) & (z <= high)
         if inside.sum() >= 50:
             centres.append(float(np.median(z[inside])))

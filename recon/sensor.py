@@ -23,7 +23,7 @@ class SensorNoise:
 
     def sigma_m(self, z_depth_m: Float[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
         """Standard deviation at a depth; NaN stays NaN."""
-        return self.floor_m + self.quadratic_per_m * np.square(z_depth_m)
+        return np.asarray(self.floor_m + self.quadratic_per_m * np.square(z_depth_m))
 
 
 @dataclass(frozen=True)
