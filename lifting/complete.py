@@ -1,0 +1,204 @@
+"""From the points of one rest to the whole object: agreed points, support under it, sides that nobody saw."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from geo.boxes import Box3, corners
+from lifting._cloud import VoxelCloud
+from lifting.config import LiftConfig
+from lifting.fit_box import best_yaw, box_with_yaw, fit_box
+from lifting.observe import Observation
+from lifting.rest import RestSegment
+from lifting.surfaces import Surfaces
+
+_SEEN_COSINE = 0.17  # a side seen under less than 10 degrees is not seen
+_TOP_COSINE = 0.3
+_DENSITY_SHARE = 0.3
+_UNSEEN_SHARE = 0.25  # expected growth of an unseen depth towards a square footprint
+_UNSEEN_SIGMA_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class RestFit:
+    """The box of one rest before the rests of an object are reconciled.
+
+    ``seen_low/high``: which of the box's six sides some view looked at (axis order x, y, z).
+    """
+
+    segment: RestSegment
+    box: Box3
+    points_in_world: Float64[np.ndarray, "K 3"]
+    seen_low: Bool[np.ndarray, "3"]
+    seen_high: Bool[np.ndarray, "3"]
+    extent_sigma_m: Float64[np.ndarray, "3"]
+    noise_sigma_m: float
+    support: tuple[int, float] | None  # surface index and height
+    views: int
+    notes: tuple[str, ...]
+
+
+def agreed_points(observations: list[Observation], config: LiftConfig) -> Float64[np.ndarray, "K 3"]:
+    """Voxel means that stand out of the noise: at least 30 % as dense as the densest place near by.
+
+    Noise spreads a surface over several voxels; the fringe is thin however many views there are, so the test is
+    relative, not a count.
+    """
+    from scipy.spatial import cKDTree
+
+    cloud = VoxelCloud(config.voxel_m)
+    for observation in observations:
+        cloud.add(observation.points_in_world)
+    means = cloud.means
+    if len(observations) < 4 or len(means) < 30:
+        return means
+    weight = cloud.view_counts.astype(np.float64)
+    tree = cKDTree(means)
+    near = min(13, len(means))
+    distance, index = tree.query(means, k=near)
+    within = distance < 2.5 * config.voxel_m
+    densest = np.where(within, weight[index], 0.0).max(axis=1)
+    crowded = within.sum(axis=1) >= 4
+    keep = (weight >= _DENSITY_SHARE * densest) & crowded
+    if keep.sum() < 20:
+        return means
+    return _flattened(means[keep], weight[keep], 3.0 * config.voxel_m)
+
+
+def _flattened(
+    points: Float64[np.ndarray, "K 3"], weight: Float64[np.ndarray, "K"], radius_m: float
+) -> Float64[np.ndarray, "K 3"]:
+    """Project every point onto the weighted plane of its neighbours, so that noise does not thicken surfaces.
+
+    One step of a moving-least-squares projection (Alexa et al. 2003) with planes.
+    """
+    from scipy.spatial import cKDTree
+
+    near = min(24, len(points))
+    distance, index = cKDTree(points).query(points, k=near)
+    share = np.where(distance < radius_m, weight[index], 0.0)
+    share = share / share.sum(axis=1, keepdims=True)
+    neighbours = points[index]
+    middle = np.einsum("kn,knd->kd", share, neighbours)
+    offsets = neighbours - middle[:, None]
+    spread = np.einsum("kn,kni,knj->kij", share, offsets, offsets)
+    values, vectors = np.linalg.eigh(spread)
+    normal = vectors[:, :, 0]
+    flat = values[:, 0] < 0.3 * values[:, 1]
+    step = np.einsum("kd,kd->k", points - middle, normal)
+    return np.asarray(points - np.where(flat, step, 0.0)[:, None] * normal)
+
+
+def fit_rest(
+    segment: RestSegment,
+    observations: list[Observation],
+    surfaces: Surfaces | None,
+    has_up: bool,
+    config: LiftConfig,
+) -> RestFit | str:
+    """Box of a rest from the observations of it that are to be trusted, or the reason why there is none."""
+    points = agreed_points(observations, config)
+    fit = fit_box(points, has_up, config.box_quantile)
+    if fit.box is None:
+        return fit.reason
+    box, notes = fit.box, []
+    support = None
+    if has_up and surfaces is not None:
+        box, support = _rest_on_support(points, box, surfaces, config)
+    cameras = np.stack([o.camera_in_world for o in observations])
+    seen_low, seen_high = seen_sides(box, cameras)
+    noise = _edge_noise(observations, config)
+    box, sigma, unseen = _complete_unseen(box, seen_low, seen_high, support is not None, noise, has_up)
+    if unseen:
+        notes.append("back side never seen: depth completed by prior")
+    extent = np.maximum(box.extent_m, config.min_extent_m)
+    box = Box3(box.center_in_world, extent, box.world_from_box_rotation)
+    return RestFit(segment, box, points, seen_low, seen_high, sigma, noise, support, len(segment.frames), tuple(notes))
+
+
+def _edge_noise(observations: list[Observation], config: LiftConfig) -> float:
+    """One sigma of where an edge is found: one view's noise, of which a part is common to all views."""
+    distance = float(np.median([o.distance_m for o in observations]))
+    single = np.hypot(config.depth_noise_m(distance), config.pose_sigma_m)
+    angle = np.radians(config.pose_sigma_deg) * distance
+    per_view = float(np.hypot(single, angle))
+    return float(np.hypot(per_view / np.sqrt(len(observations)), 0.5 * per_view))
+
+
+def seen_sides(
+    box: Box3, cameras_in_world: Float64[np.ndarray, "V 3"]
+) -> tuple[Bool[np.ndarray, "3"], Bool[np.ndarray, "3"]]:
+    """Which sides (low, high of x, y, z) two views, or one in twenty, looked at from more than 10 degrees."""
+    need = max(1, min(2, len(cameras_in_world)), len(cameras_in_world) // 20)
+    low, high = np.zeros(3, dtype=bool), np.zeros(3, dtype=bool)
+    for axis in range(3):
+        normal = box.world_from_box_rotation[:, axis]
+        for sign, seen in ((-1.0, low), (1.0, high)):
+            face = box.center_in_world + sign * normal * box.extent_m[axis] / 2
+            towards = cameras_in_world - face
+            cosine = sign * (towards @ normal) / np.maximum(np.linalg.norm(towards, axis=1), 1e-9)
+            limit = _TOP_COSINE if axis == 2 and sign > 0 else _SEEN_COSINE
+            seen[axis] = int((cosine > limit).sum()) >= need
+    return low, high
+
+
+def _rest_on_support(
+    points: Float64[np.ndarray, "K 3"], box: Box3, surfaces: Surfaces, config: LiftConfig
+) -> tuple[Box3, tuple[int, float] | None]:
+    """Let the box reach down to the surface under it; drop surface points that leaked into the mask's foot."""
+    footprint = corners(box)[:, :2]
+    grid = np.linspace(0.0, 1.0, 5)
+    a, b, c = footprint[0], footprint[1], footprint[2]
+    cells = np.array([a + s * (b - a) + t * (c - a) for s in grid for t in grid])
+    base = float(box.center_in_world[2] - box.extent_m[2] / 2)
+    support = surfaces.below(cells, base, config.support_gap_m)
+    if support is None:
+        return box, None
+    height = support[1]
+    top = float(box.center_in_world[2] + box.extent_m[2] / 2)
+    if top - height > 2.5 * config.rest_tolerance_m:
+        above = points[points[:, 2] > height + 0.8 * config.rest_tolerance_m]
+        if len(above) >= 20:
+            yaw = best_yaw(above[:, :2], config.box_quantile)
+            lean = box_with_yaw(above, yaw, config.box_quantile)
+            if lean.extent_m[0] * lean.extent_m[1] < 0.9 * box.extent_m[0] * box.extent_m[1]:
+                box = lean
+    top = max(top, height + config.min_extent_m)
+    center = np.array([box.center_in_world[0], box.center_in_world[1], 0.5 * (top + height)])
+    extent = np.array([box.extent_m[0], box.extent_m[1], top - height])
+    return Box3(center, extent, box.world_from_box_rotation), support
+
+
+def _complete_unseen(
+    box: Box3,
+    seen_low: Bool[np.ndarray, "3"],
+    seen_high: Bool[np.ndarray, "3"],
+    supported: bool,
+    noise_m: float,
+    has_up: bool,
+) -> tuple[Box3, Float64[np.ndarray, "3"], bool]:
+    """Grow horizontal sides that no view covers a quarter of the way to a square footprint, and say how unsure.
+
+    A top seen from above shows the whole footprint; then nothing is grown. Views from one side only show half of a
+    round thing, but all of a board: hence a quarter, with a sigma as large.
+    """
+    sigma = np.full(3, np.sqrt(2) * noise_m)
+    center, extent = box.center_in_world.copy(), box.extent_m.copy()
+    grown = False
+    axes = (0, 1) if has_up else (0, 1, 2)
+    if not (has_up and seen_high[2]):
+        for axis in axes:
+            other = max(extent[k] for k in axes if k != axis)
+            missing = other - extent[axis]
+            if (seen_low[axis] and seen_high[axis]) or missing <= 2 * noise_m:
+                continue
+            growth = _UNSEEN_SHARE * missing
+            away = -1.0 if seen_high[axis] else (1.0 if seen_low[axis] else 0.0)
+            center = center + away * growth / 2 * box.world_from_box_rotation[:, axis]
+            extent[axis] += growth
+            sigma[axis] = np.hypot(sigma[axis], _UNSEEN_SIGMA_SHARE * missing)
+            grown = True
+    if has_up and not supported and not seen_low[2]:
+        sigma[2] = np.hypot(sigma[2], 0.1 * extent[2])
+    return Box3(center, extent, box.world_from_box_rotation), sigma, grown

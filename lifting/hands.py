@@ -1,0 +1,32 @@
+"""Where the hands are in a frame, and whether one of them may hold an object."""
+
+import numpy as np
+from jaxtyping import Float, Float64
+
+from geo.recording import HandTrack
+
+_MAX_AGE_NS = 60_000_000
+
+
+def joints_at(hands: tuple[HandTrack, ...], timestamp_ns: int) -> Float64[np.ndarray, "J 3"]:
+    """Finite joints of all hands at the time stamp nearest to a frame (at most 60 ms away)."""
+    found = [np.zeros((0, 3))]
+    for hand in hands:
+        if len(hand.timestamps_ns) == 0:
+            continue
+        right = int(np.searchsorted(hand.timestamps_ns, timestamp_ns))
+        around = [i for i in (right - 1, right) if 0 <= i < len(hand.timestamps_ns)]
+        best = min(around, key=lambda i: abs(int(hand.timestamps_ns[i]) - timestamp_ns))
+        if abs(int(hand.timestamps_ns[best]) - timestamp_ns) <= _MAX_AGE_NS:
+            joints = np.asarray(hand.joints_in_world[best], dtype=np.float64)
+            found.append(joints[np.isfinite(joints).all(axis=1)])
+    return np.concatenate(found)
+
+
+def hand_distance(joints: Float[np.ndarray, "J 3"], points: Float[np.ndarray, "K 3"]) -> float:
+    """Smallest distance between a joint and an object's points; inf without either."""
+    if len(joints) == 0 or len(points) == 0:
+        return float("inf")
+    step = max(1, len(points) // 150)
+    gaps = np.linalg.norm(joints[:, None, :] - np.asarray(points[::step], dtype=np.float64)[None], axis=2)
+    return float(gaps.min())

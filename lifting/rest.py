@@ -1,0 +1,252 @@
+"""When does an object lie still? One pass over the frames, one state machine per object.
+
+An object at rest is a point model that grows with every view. A frame contradicts it only if BOTH hold: the
+camera now looks through (or, for flat things, the mask left) a large share of the model's visible surface, AND a
+large share of what the mask shows is not on the model. A new viewpoint, a hand in front, a mask that is too small
+or leaks somewhere each change only one of the two; they never make an object move.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool
+
+from lifting._cloud import VoxelCloud
+from lifting._evidence import Evidence, SeenDepth, weigh
+from lifting.config import LiftConfig
+from lifting.observe import Observation
+
+_ELSEWHERE_FRAMES = 4
+_MIN_KNOWN = 0.25
+_MAX_KEPT = 96
+
+
+class Phase(enum.Enum):
+    """Where the state machine stands."""
+
+    START = "start"  # seen, but not yet long enough to say
+    REST = "rest"
+    MOVING = "moving"
+
+
+class Reading(enum.Enum):
+    """What one frame says about a resting model."""
+
+    STILL = "still"
+    MOVED = "moved"
+    ELSEWHERE = "elsewhere"  # seen somewhere else while its place is out of view
+    WRONG = "wrong"  # its place is still occupied: the mask shows something else
+    UNSURE = "unsure"
+
+
+@dataclass
+class RestSegment:
+    """A stretch of frames in which an object lies still."""
+
+    first_frame: int
+    last_frame: int  # last frame that confirmed it
+    observations: list[Observation] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)  # frames whose observation agreed
+    contradicted_frame: int | None = None  # its place was seen empty, while nobody saw the object
+    _stride: int = 1
+    _count: int = 0
+
+    def add(self, observation: Observation) -> None:
+        """Keep the observation, thinning evenly so that long rests stay bounded."""
+        self.frames.append(observation.frame)
+        self.last_frame = max(self.last_frame, observation.frame)
+        if self._count % self._stride == 0:
+            self.observations.append(observation)
+            if len(self.observations) > _MAX_KEPT:
+                self.observations = self.observations[::2]
+                self._stride *= 2
+        self._count += 1
+
+
+@dataclass
+class Candidate:
+    """Observations that might become a rest."""
+
+    segment: RestSegment
+    cloud: VoxelCloud
+    first_time_s: float
+    last_time_s: float
+    first_cloud: VoxelCloud
+
+
+@dataclass
+class Timeline:
+    """What the pass found out about one object."""
+
+    object_id: int
+    segments: list[RestSegment] = field(default_factory=list)
+    moving: dict[int, Observation] = field(default_factory=dict)  # by frame
+    rejected: list[int] = field(default_factory=list)  # frames whose mask shows something else
+    observed_frames: list[int] = field(default_factory=list)
+
+
+class RestTracker:
+    """Feed it every frame in rising order, then call ``finish``."""
+
+    def __init__(self, object_id: int, has_up: bool, config: LiftConfig) -> None:
+        self.config = config
+        self.has_up = has_up
+        self.timeline = Timeline(object_id)
+        self.phase = Phase.START
+        self._candidate: Candidate | None = None
+        self._cloud = VoxelCloud(config.voxel_m)
+        self._last_time_s = 0.0
+        self._pending: list[tuple[Reading, Observation]] = []
+        self._empty_frames: list[int] = []
+
+    def update(self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation | None) -> None:
+        """Take one frame. ``mask`` at the depth size; both None where the object is not visible."""
+        if observation is not None:
+            self.timeline.observed_frames.append(observation.frame)
+        if self.phase is Phase.REST:
+            self._at_rest(seen, mask, observation)
+        elif observation is not None:
+            self._not_at_rest(seen, mask, observation)
+
+    def finish(self) -> Timeline:
+        """Close open questions at the end of the recording."""
+        if self.phase is Phase.START and self._candidate is not None:
+            self._settle(self._candidate)
+        elif self.phase is Phase.MOVING and self._candidate is not None:
+            for observation in self._candidate.segment.observations:
+                self.timeline.moving[observation.frame] = observation
+        elif self.phase is Phase.REST:
+            self._resolve_pending_as_noise()
+        return self.timeline
+
+    # ---- at rest
+
+    def _at_rest(self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation | None) -> None:
+        segment = self.timeline.segments[-1]
+        elapsed_s = seen.view.time_s - self._last_time_s
+        slack = self.config.pose_drift_m_per_min * elapsed_s / 60.0
+        evidence = weigh(self._cloud, seen, mask, observation, slack, self.config)
+        if observation is None:
+            self._check_empty_place(segment, evidence, seen.view.frame)
+            return
+        reading = self._read(evidence)
+        if reading is Reading.STILL:
+            self._resolve_pending_as_noise()
+            self._empty_frames.clear()
+            segment.contradicted_frame = None
+            segment.add(observation)
+            self._cloud.add(observation.points_in_world)
+            self._last_time_s = seen.view.time_s
+            return
+        if reading is Reading.WRONG:
+            self.timeline.rejected.append(observation.frame)
+            return
+        self._pending.append((reading, observation))
+        moved = sum(r is Reading.MOVED for r, _ in self._pending)
+        elsewhere = sum(r is not Reading.UNSURE for r, _ in self._pending)
+        if moved >= self.config.confirm_frames or elsewhere >= _ELSEWHERE_FRAMES:
+            self._leave_rest(seen.view.time_s)
+
+    def _read(self, evidence: Evidence) -> Reading:
+        config = self.config
+        if evidence.new < config.moved_fraction:
+            return Reading.STILL
+        if evidence.known < _MIN_KNOWN:
+            return Reading.ELSEWHERE if evidence.known < 0.05 and evidence.new > 0.8 else Reading.UNSURE
+        gone = max(evidence.empty, evidence.unmasked) if self._flat() else evidence.empty
+        if gone >= config.moved_fraction:
+            return Reading.MOVED
+        if gone < config.still_fraction:
+            return Reading.WRONG if evidence.new > 0.8 else Reading.STILL
+        return Reading.UNSURE
+
+    def _flat(self) -> bool:
+        """True if nobody could look through its place far enough to notice that it is empty."""
+        points = self._cloud.means[self._cloud.agreed()]
+        if len(points) < 4:
+            return True
+        if self.has_up:
+            thickness = float(np.ptp(np.quantile(points[:, 2], [0.05, 0.95])))
+        else:
+            values = np.linalg.eigvalsh(np.cov(points.T))
+            thickness = float(np.sqrt(max(0.0, 12 * values[0])))
+        return thickness < self.config.see_through_m + 0.75 * self.config.rest_tolerance_m
+
+    def _check_empty_place(self, segment: RestSegment, evidence: Evidence, frame: int) -> None:
+        """The object is not seen: is its place in view and empty?"""
+        if evidence.known > 2 * _MIN_KNOWN and evidence.empty > 0.6 and not self._flat():
+            self._empty_frames.append(frame)
+            if len(self._empty_frames) > self.config.confirm_frames and segment.contradicted_frame is None:
+                segment.contradicted_frame = self._empty_frames[0]
+        elif evidence.known > 2 * _MIN_KNOWN and evidence.empty < self.config.still_fraction:
+            self._empty_frames.clear()
+            segment.contradicted_frame = None
+
+    def _resolve_pending_as_noise(self) -> None:
+        self.timeline.rejected.extend(o.frame for _, o in self._pending)
+        self._pending.clear()
+
+    def _leave_rest(self, time_s: float) -> None:
+        pending = [o for _, o in self._pending]
+        self._pending.clear()
+        self._empty_frames.clear()
+        self.phase = Phase.MOVING
+        self._candidate = None
+        for observation in pending[:-1]:
+            self.timeline.moving[observation.frame] = observation
+        self._candidate = self._new_candidate(pending[-1], time_s)
+
+    # ---- not at rest
+
+    def _new_candidate(self, observation: Observation, time_s: float) -> Candidate:
+        cloud, first = VoxelCloud(self.config.voxel_m), VoxelCloud(self.config.voxel_m)
+        cloud.add(observation.points_in_world)
+        first.add(observation.points_in_world)
+        segment = RestSegment(observation.frame, observation.frame)
+        segment.add(observation)
+        return Candidate(segment, cloud, time_s, time_s, first)
+
+    def _not_at_rest(self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation) -> None:
+        candidate, time_s = self._candidate, seen.view.time_s
+        if candidate is None:
+            self._candidate = self._new_candidate(observation, time_s)
+            return
+        slack = self.config.pose_drift_m_per_min * (time_s - candidate.last_time_s) / 60.0
+        evidence = weigh(candidate.cloud, seen, mask, observation, slack, self.config)
+        gone = max(evidence.empty, evidence.unmasked if evidence.new > 0.15 else 0.0)
+        limit = self.config.still_fraction
+        gap_too_long = self.phase is Phase.MOVING and time_s - candidate.last_time_s > 2 * self.config.dwell_s
+        if gap_too_long or evidence.new > limit or (evidence.known > _MIN_KNOWN and gone > limit):
+            self._restart_candidate(candidate, observation, time_s)
+            return
+        candidate.segment.add(observation)
+        candidate.cloud.add(observation.points_in_world)
+        candidate.last_time_s = time_s
+        elapsed = time_s - candidate.first_time_s
+        if elapsed >= self.config.dwell_s and len(candidate.segment.frames) >= 3:
+            if self._drifted(candidate, observation, elapsed):
+                self._restart_candidate(candidate, observation, time_s)
+            else:
+                self._settle(candidate)
+
+    def _drifted(self, candidate: Candidate, observation: Observation, elapsed_s: float) -> bool:
+        """True if the surface moved off its first view faster than rest allows (slow carrying)."""
+        gaps = candidate.first_cloud.distances(observation.points_in_world)
+        noise = self.config.depth_noise_m(observation.distance_m)
+        limit = 2 * noise + self.config.rest_speed_m_s * elapsed_s
+        return bool(np.median(gaps) > max(limit / 2, self.config.voxel_m + noise))
+
+    def _restart_candidate(self, candidate: Candidate, observation: Observation, time_s: float) -> None:
+        for old in candidate.segment.observations:
+            self.timeline.moving[old.frame] = old
+        if self.phase is Phase.START:
+            self.phase = Phase.MOVING
+        self._candidate = self._new_candidate(observation, time_s)
+
+    def _settle(self, candidate: Candidate) -> None:
+        self.timeline.segments.append(candidate.segment)
+        self._cloud = candidate.cloud
+        self._last_time_s = candidate.last_time_s
+        self._candidate = None
+        self.phase = Phase.REST
