@@ -34,6 +34,7 @@ def run_command(
         options = _shared_options(out, span, dry_run, config_file, assignments, stages, format_name)
         results = batch.run_in_processes(sources, options, jobs, reporter.note)
     else:
+
         def one(source: Path) -> dict[str, Any]:
             request = RunRequest(source, out, config, narrations, selection, names, dry_run, format_name)
             return _run_and_say(reporter, request)

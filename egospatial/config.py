@@ -4,15 +4,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from geo.rectify import RectifyConfig
+from spatial_qa.ask import AskConfig
+from tracking.track import TrackConfig
+
 from egospatial import settings
 from egospatial.errors import ConfigError
 from egospatial.hashing import plain
-from geo.rectify import RectifyConfig
 from lifting.lift import LiftConfig
 from recon.fuse import DepthConfig
 from recon.reconstruct import ReconstructConfig
-from spatial_qa.ask import AskConfig
-from tracking.track import TrackConfig
 
 SCHEMA = "egospatial.config/1"
 

@@ -1,6 +1,6 @@
 """The six stages, bound to one recording: rectify -> reconstruct -> track -> lift -> depth -> ask."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,14 @@ from egospatial.hashing import digest_of, file_digest
 from egospatial.selection import select_canonical
 from egospatial.stages import Progress, Stage, StageNotes
 from egospatial.store import (
-    depth_segments, geometry_file, layout, questions_file, recording_file, splats_file, tracks_file, trajectories_file,
+    depth_segments,
+    geometry_file,
+    layout,
+    questions_file,
+    recording_file,
+    splats_file,
+    tracks_file,
+    trajectories_file,
 )  # fmt: skip
 from egospatial.store.atomic import atomic_path, missing
 from egospatial.workbench import Workbench, question_scene, without_moving_depth
@@ -67,13 +74,8 @@ def ask_digest(folder: Path) -> str:
 
 
 def _rectify(bench: Workbench, progress: Progress) -> StageNotes:
-    from geo.video import write_video
-
     canonical = bench.canonical
-    with atomic_path(bench.folder / layout.VIDEO) as temporary:
-        write_video(
-            temporary, canonical.frames, canonical.timestamps_ns, audio_file=canonical.audio_file, progress=progress
-        )
+    _write_canonical_video(bench, progress)
     provenance = recording_file.Provenance(
         str(bench.source), bench.recording.format_name, bench.selection.__dict__, bench.source_frames
     )
@@ -81,7 +83,36 @@ def _rectify(bench: Workbench, progress: Progress) -> StageNotes:
     recording_file.write(bench.folder, canonical, provenance)
     posed = int(canonical.pose_valid.sum())
     warnings = [*bench.recording.warnings, *canonical.warnings]
-    return StageNotes(list(dict.fromkeys(warnings)), {"frames": len(canonical.timestamps_ns), "frames_with_pose": posed})
+    return StageNotes(
+        list(dict.fromkeys(warnings)), {"frames": len(canonical.timestamps_ns), "frames_with_pose": posed}
+    )
+
+
+def _write_canonical_video(bench: Workbench, progress: Progress) -> None:
+    """canonical.mp4 at the recording's own times, with the part of the audio that belongs to them."""
+    from geo.video import write_video
+
+    canonical, count = bench.canonical, len(bench.canonical.timestamps_ns)
+
+    def frames() -> Iterator[np.ndarray]:
+        for index in range(count):
+            yield even_sized(canonical.frames.read(index))
+            progress(index + 1, count, "frames")
+
+    offset_ns = int(canonical.timestamps_ns[0] - bench.recording.reference.timestamps_ns[0])
+    with atomic_path(bench.folder / layout.VIDEO) as temporary:
+        write_video(
+            temporary, frames(), timestamps_ns=canonical.timestamps_ns,
+            audio_file=canonical.audio_file, audio_offset_ns=offset_ns,
+        )  # fmt: skip
+
+
+def even_sized(image: np.ndarray) -> np.ndarray:
+    """The image with its last row and column doubled where its size is odd: H.264 stores even sizes only."""
+    height, width = image.shape[:2]
+    if height % 2 == 0 and width % 2 == 0:
+        return image
+    return np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
 def _reconstruct(bench: Workbench, progress: Progress) -> StageNotes:

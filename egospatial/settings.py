@@ -183,6 +183,7 @@ def _sequence(value: Any, origin: Any, arguments: Sequence[Any], where: str) -> 
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         if len(value) != len(arguments):
             raise ConfigError(f"setting {where} = {value!r}: expected {len(arguments)} values, got {len(value)}.")
-        return tuple(converted(item, kind, f"{where}[{i}]") for i, (item, kind) in enumerate(zip(value, arguments)))
+        pairs = zip(value, arguments, strict=True)
+        return tuple(converted(item, kind, f"{where}[{i}]") for i, (item, kind) in enumerate(pairs))
     kind = arguments[0] if arguments else Any
     return origin(converted(item, kind, f"{where}[{i}]") for i, item in enumerate(value))

@@ -56,9 +56,7 @@ class Plan:
         return tuple(name for name, reason in self.reasons.items() if reason != "skip")
 
 
-def stage_hashes(
-    stages: Sequence[Stage], configs: Mapping[str, Any], inputs: Mapping[str, Any]
-) -> dict[str, str]:
+def stage_hashes(stages: Sequence[Stage], configs: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, str]:
     """Hash of every stage: name, code version, own settings, own inputs, hashes of what it needs."""
     hashes: dict[str, str] = {}
     for stage in stages:

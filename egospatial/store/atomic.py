@@ -15,7 +15,7 @@ from egospatial.errors import StoreError
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 # HDF5 tells the reason in its text only: "errno = 28, error message = 'No space left on device'"
 _ERRNO_IN_TEXT = re.compile(r"errno = (\d+)")
-_TEMPORARY = re.compile(r"^\..+\.\d+\.tmp(\.[A-Za-z0-9]+)?$")
+_TEMPORARY = re.compile(r"^\..+\.(tmp|partial)")
 
 
 def flush_folder(folder: Path) -> None:
@@ -29,6 +29,12 @@ def flush_folder(folder: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _umask() -> int:
+    current = os.umask(0o022)
+    os.umask(current)
+    return current
 
 
 def no_room_reason(error: BaseException) -> str | None:
@@ -72,6 +78,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         with open(temporary, "rb+") as handle:
+            os.fchmod(handle.fileno(), 0o666 & ~_umask())
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     except BaseException as error:
@@ -179,7 +186,7 @@ def check_schema(path: Path, found: Any, expected: str) -> None:
 
 def remove_leftovers(folder: Path) -> list[Path]:
     """Remove temporary files of killed runs; only while holding the folder's lock."""
-    found = [p for p in sorted(folder.rglob(".*.tmp*")) if p.is_file() and _TEMPORARY.match(p.name)]
+    found = [p for p in sorted(folder.rglob(".*")) if p.is_file() and _TEMPORARY.match(p.name)]
     for path in found:
         path.unlink(missing_ok=True)
     return found

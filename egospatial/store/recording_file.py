@@ -45,7 +45,8 @@ def write(folder: Path, canonical: CanonicalRecording, provenance: Provenance) -
             "hands": sorted(hand.side for hand in canonical.hands),
             "has_audio": canonical.audio_file is not None,
             "source": {
-                "format": provenance.format_name, "selection": provenance.selection, "name": Path(provenance.source).name,
+                "format": provenance.format_name, "selection": provenance.selection,
+                "name": Path(provenance.source).name,
             },
             "frames": {
                 "timestamps_ns": times, "source_frames": provenance.source_frames, "pose_valid": canonical.pose_valid,

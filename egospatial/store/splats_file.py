@@ -8,7 +8,7 @@ import numpy as np
 from egospatial.errors import StoreError
 from egospatial.store import hdf5, layout
 from egospatial.store.atomic import atomic_path
-from recon.records import DynamicMasks, Reconstruction, ReconReport
+from recon.records import DynamicMasks, ReconReport, Reconstruction
 
 SCHEMA = "egospatial.reconstruction/1"
 
@@ -40,7 +40,7 @@ def read(folder: Path) -> Reconstruction:
     model = read_splats(folder)
     if len(model.means_in_world) != count:
         raise StoreError(
-            f"{folder / layout.SPLATS}: {len(model.means_in_world)} splats, reconstruction.h5 was written with {count}. "
+            f"{folder / layout.SPLATS}: {len(model.means_in_world)} splats, reconstruction.h5 belongs to {count}. "
             "Run the reconstruct stage again."
         )
     masks = np.unpackbits(packed, axis=-1, count=width).astype(bool)

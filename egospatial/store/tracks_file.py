@@ -1,5 +1,6 @@
 """tracks.h5: COCO run-length masks per object and frame, scores, and the log of every verdict."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +47,16 @@ def _write_track(group: Any, track: MaskTrack) -> None:
     offsets = np.concatenate([[0], np.cumsum([len(item) for item in counts])]).astype(np.int64)
     flat = np.concatenate([*counts, np.zeros(0, np.int64)])
     hdf5.put(group, "rle_counts", flat.astype(np.uint32), meaning="COCO, column-major, background first")
-    hdf5.put(group, "rle_offsets", offsets, meaning="frame i: rle_counts[rle_offsets[i]:rle_offsets[i+1]]; empty: no mask")
+    hdf5.put(
+        group, "rle_offsets", offsets, meaning="frame i: rle_counts[rle_offsets[i]:rle_offsets[i+1]]; empty: no mask"
+    )
 
 
 def _read_track(group: Any, size_wh_px: tuple[int, int], path: Path) -> MaskTrack:
     width, height = size_wh_px
     flat, offsets = hdf5.get(group, "rle_counts").astype(np.int64), hdf5.get(group, "rle_offsets")
     masks: list[Rle | None] = []
-    for frame, (start, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for frame, (start, end) in enumerate(itertools.pairwise(offsets)):
         counts = flat[start:end]
         if len(counts) and counts.sum() != width * height:
             raise StoreError(

@@ -1,5 +1,6 @@
 """trajectories.h5 and events.jsonl: what lifting found."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,13 @@ import numpy as np
 from egospatial.store import hdf5, layout
 from egospatial.store.atomic import read_jsonl, write_jsonl
 from lifting.records import (
-    Event, EventKind, Lifted, ObjectTrajectory, Relation, RelationKind, SceneSurfaces,
+    Event,
+    EventKind,
+    Lifted,
+    ObjectTrajectory,
+    Relation,
+    RelationKind,
+    SceneSurfaces,
 )  # fmt: skip
 from recon.records import MovingDepth
 
@@ -102,7 +109,7 @@ def _write_moving(group: Any, moving: MovingDepth) -> None:
 
 def _moving(group: Any) -> MovingDepth:
     offsets, pixels, depth = (hdf5.get(group, name) for name in ("offsets", "pixels_vu", "z_depth_m"))
-    spans = list(zip(offsets[:-1], offsets[1:], strict=True))
+    spans = list(itertools.pairwise(offsets))
     return MovingDepth(
         hdf5.get(group, "frames"),
         hdf5.get(group, "object_ids"),

@@ -1,0 +1,1 @@
+"""Against exact truth: depth, masks, resting places, events, questions. One module per measure."""
