@@ -5,17 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from geo.boxes import Box3, corners
+from geo.boxes import Box3
 from lifting._cloud import VoxelCloud
 from lifting.config import LiftConfig
 from lifting.fit_box import best_yaw, box_with_yaw, fit_box
 from lifting.observe import Observation
 from lifting.rest import RestSegment
-from lifting.surfaces import Surfaces
+from lifting.surfaces import Surfaces, footprint_points
 
 _SEEN_COSINE = 0.17  # a side seen under less than 10 degrees is not seen
 _TOP_COSINE = 0.3
-_DENSITY_SHARE = 0.3
+_DENSITY_SHARE = 0.5
 _UNSEEN_SHARE = 0.25  # expected growth of an unseen depth towards a square footprint
 _UNSEEN_SIGMA_SHARE = 0.3
 
@@ -40,7 +40,7 @@ class RestFit:
 
 
 def agreed_points(observations: list[Observation], config: LiftConfig) -> Float64[np.ndarray, "K 3"]:
-    """Voxel means that stand out of the noise: at least 30 % as dense as the densest place near by.
+    """Voxel means that stand out of the noise: at least half as dense as the densest place near by.
 
     Noise spreads a surface over several voxels; the fringe is thin however many views there are, so the test is
     relative, not a count.
@@ -147,12 +147,8 @@ def _rest_on_support(
     points: Float64[np.ndarray, "K 3"], box: Box3, surfaces: Surfaces, config: LiftConfig
 ) -> tuple[Box3, tuple[int, float] | None]:
     """Let the box reach down to the surface under it; drop surface points that leaked into the mask's foot."""
-    footprint = corners(box)[:, :2]
-    grid = np.linspace(0.0, 1.0, 5)
-    a, b, c = footprint[0], footprint[1], footprint[2]
-    cells = np.array([a + s * (b - a) + t * (c - a) for s in grid for t in grid])
     base = float(box.center_in_world[2] - box.extent_m[2] / 2)
-    support = surfaces.below(cells, base, config.support_gap_m)
+    support = surfaces.below(footprint_points(box), base, config.support_gap_m)
     if support is None:
         return box, None
     height = support[1]

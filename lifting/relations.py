@@ -9,12 +9,11 @@ from jaxtyping import Bool, Float64
 from geo.boxes import Box3, corners, points_in_box, surface_distance
 from lifting.config import LiftConfig
 from lifting.records import MotionState, ObjectTrajectory, Relation, RelationKind
-from lifting.surfaces import Surfaces
+from lifting.surfaces import FOOTPRINT_GRID, Surfaces, footprint_points
 from lifting.trajectory import Clock
 
 _GRID = np.linspace(-0.4, 0.4, 5)  # interior sample points of a box, in units of its sides
 _CELLS = np.stack(np.meshgrid(_GRID, _GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 3)
-_FLAT = np.stack(np.meshgrid(_GRID, _GRID, indexing="ij"), axis=-1).reshape(-1, 2)
 _BRIDGE_S = 0.3
 
 
@@ -255,16 +254,11 @@ def _support_below(
     return _relation(RelationKind.SUPPORT, subject, best[1], first, last, confidence, clock)
 
 
-def footprint_points(box: Box3) -> Float64[np.ndarray, "25 2"]:
-    """A grid over the footprint of an upright box, in world x and y."""
-    local = np.concatenate([_FLAT * box.extent_m[:2], np.zeros((len(_FLAT), 1))], axis=1)
-    points: Float64[np.ndarray, "25 2"] = (box.center_in_world + local @ box.world_from_box_rotation.T)[:, :2]
-    return points
-
-
 def _footprint_share(upper: Box3, lower: Box3) -> float:
     """Share of the upper box's footprint over the lower one's."""
-    points = np.concatenate([footprint_points(upper), np.full((len(_FLAT), 1), lower.center_in_world[2])], axis=1)
+    points = np.concatenate(
+        [footprint_points(upper), np.full((len(FOOTPRINT_GRID), 1), lower.center_in_world[2])], axis=1
+    )
     local = np.abs(points_in_box(lower, points))
     return float((local[:, :2] <= np.asarray(lower.extent_m)[:2] / 2).all(axis=1).mean())
 

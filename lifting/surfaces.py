@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
+from geo.boxes import Box3
 from lifting._pixels import dilate
 from lifting.config import LiftConfig
 from lifting.observe import FrameView
@@ -16,6 +17,8 @@ from lifting.records import SceneSurfaces
 
 _MIN_NORMAL_Z = 0.94  # 20 degrees: depth noise tilts single normals
 _STRIDE = 4
+_SIDE = np.linspace(-0.5, 0.5, 5)
+FOOTPRINT_GRID = np.stack(np.meshgrid(_SIDE, _SIDE, indexing="ij"), axis=-1).reshape(-1, 2)  # in units of the sides
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Surfaces:
     def below(self, footprint_xy: Float[np.ndarray, "K 2"], z_m: float, reach_m: float) -> tuple[int, float] | None:
         """Patch and local height under a footprint, the nearest one within ``reach_m`` below or half of it above.
 
-        The cells hidden by the object itself are missing: cells up to two away count as well.
+        The cells that the object itself hides are missing: cells up to four away count as well.
         """
         cells = {(int(a), int(b)) for a, b in np.floor(footprint_xy / self.cell_m)}
         best: tuple[int, float] | None = None
@@ -67,10 +70,17 @@ class Surfaces:
 
 
 def _near_heights(patch: Patch, cells: set[tuple[int, int]]) -> float | None:
-    """Median height of a patch in the given cells and those up to two away; None if too few."""
-    around = {(x + dx, y + dy) for x, y in cells for dx in range(-2, 3) for dy in range(-2, 3)}
+    """Median height of a patch in the given cells and those up to four away; None if too few."""
+    around = {(x + dx, y + dy) for x, y in cells for dx in range(-4, 5) for dy in range(-4, 5)}
     heights = [patch.cell_heights[cell] for cell in sorted(around) if cell in patch.cell_heights]
-    return float(np.median(heights)) if len(heights) >= max(3, len(around) // 10) else None
+    return float(np.median(heights)) if len(heights) >= max(3, len(around) // 20) else None
+
+
+def footprint_points(box: Box3) -> Float64[np.ndarray, "25 2"]:
+    """A grid over the footprint of an upright box up to its edges, in world x and y."""
+    local = np.concatenate([FOOTPRINT_GRID * box.extent_m[:2], np.zeros((len(FOOTPRINT_GRID), 1))], axis=1)
+    points: Float64[np.ndarray, "25 2"] = (box.center_in_world + local @ box.world_from_box_rotation.T)[:, :2]
+    return points
 
 
 class SurfaceCollector:
