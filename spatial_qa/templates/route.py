@@ -1,0 +1,101 @@
+"""Group R: the wearer's own way."""
+
+import itertools
+
+from spatial_qa.operations.static import level_distance
+from spatial_qa.options import ladder, natural
+from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, template
+from spatial_qa.templates.static import triples
+from spatial_qa.templates.words import AROUND, CAMERA_MOTION, HEADING, TURNS
+
+MIN_WALK_NS = 3 * NS
+MIN_LEG_M = 0.8
+
+
+def _intervals(stage: Stage) -> list[tuple[int, int]]:
+    return list(itertools.combinations(stage.moments(), 2))
+
+
+@template("R2", "change of heading", needs_up=True)
+def heading(stage: Stage) -> Candidates:
+    """Which way does the wearer face, compared with before."""
+    for from_ns, to_ns in _intervals(stage):
+        window = stage.span(from_ns, to_ns)
+        if window is None:
+            continue
+        text = (
+            f"Compared with the way the wearer's head faces at {stage.say(from_ns)}, which way does it face at "
+            f"{stage.say(to_ns)}?"
+        )
+        operands = {"from_ns": from_ns, "to_ns": to_ns}
+        yield Candidate("heading_change", operands, text, (), window, natural(HEADING))
+
+
+@template("R3", "distance walked", needs_scale=True, needs_up=True, speaks_of_motion=True)
+def walked(stage: Stage) -> Candidates:
+    """How long is the wearer's way between two moments."""
+    for from_ns, to_ns in _intervals(stage):
+        if to_ns - from_ns < MIN_WALK_NS:
+            continue
+        window = stage.span(from_ns, to_ns)
+        if window is None:
+            continue
+        text = (
+            f"How long is the path, seen from above, that the wearer's head takes from {stage.say(from_ns)} to "
+            f"{stage.say(to_ns)}?"
+        )
+        operands = {"from_ns": from_ns, "to_ns": to_ns}
+        yield Candidate("distance_walked", operands, text, (), window, ladder("m", 1.2))
+
+
+@template("R4", "turn at a corner", needs_up=True, speaks_of_motion=True)
+def corner(stage: Stage) -> Candidates:
+    """Which turn at B for one who walks from A to B and on to C."""
+    unit = stage.view.unit_m
+    for time_ns in stage.moments():
+        for anchor, facing, target in triples(stage, time_ns):
+            legs = (
+                level_distance(stage.view, anchor, facing, time_ns),
+                level_distance(stage.view, facing, target, time_ns),
+            )
+            window = stage.window([anchor, facing, target], time_ns) if min(legs) >= MIN_LEG_M * unit else None
+            if window is None:
+                continue
+            text = (
+                f"With the objects where they are at {stage.say(time_ns)}, imagine going in a straight line from "
+                f"{stage.name(anchor)} to {stage.name(facing)} and from there in a straight line to "
+                f"{stage.name(target)}. Which turn do you make at {stage.name(facing)}?"
+            )
+            operands = {"anchor": anchor, "facing": facing, "target": target, "time_ns": time_ns}
+            subjects = (anchor, facing, target)
+            yield Candidate("turn_at_corner", operands, text, subjects, window, natural(TURNS))
+
+
+@template("R6", "where the way began", needs_up=True)
+def start(stage: Stage) -> Candidates:
+    """Where, for the wearer now, is the place of before."""
+    for from_ns, to_ns in _intervals(stage):
+        window = stage.span(from_ns, to_ns)
+        if window is None:
+            continue
+        text = (
+            f"At {stage.say(to_ns)}, in which direction from the wearer is the place where the wearer was at "
+            f"{stage.say(from_ns)}, relative to the way the wearer's head faces at {stage.say(to_ns)}?"
+        )
+        operands = {"from_ns": from_ns, "to_ns": to_ns}
+        yield Candidate("start_from_end", operands, text, (), window, natural(AROUND))
+
+
+@template("R7", "motion of the camera", needs_scale=True, needs_up=True, speaks_of_motion=True)
+def camera(stage: Stage) -> Candidates:
+    """Main motion of the head camera between two moments, in its own axes of the first."""
+    for from_ns, to_ns in _intervals(stage):
+        window = stage.span(from_ns, to_ns) if to_ns - from_ns <= 5 * NS else None
+        if window is None:
+            continue
+        text = (
+            f"Comparing {stage.say(to_ns)} with {stage.say(from_ns)}, what is the main motion of the wearer's head "
+            f"camera, in the camera's own directions at {stage.say(from_ns)}?"
+        )
+        operands = {"from_ns": from_ns, "to_ns": to_ns}
+        yield Candidate("camera_motion", operands, text, (), window, natural(CAMERA_MOTION))
