@@ -1,0 +1,1 @@
+"""The tracker that needs no weights: flow, colour, depth, ego-motion."""

@@ -87,13 +87,19 @@ def geodesic(distance, cost_right, cost_down, sweeps):  # type: ignore[no-untype
 
 
 def splat(
-    pixels_xy: Float32[np.ndarray, "K 2"], z_m: Float32[np.ndarray, "K"], radius_px: Float32[np.ndarray, "K"],
+    pixels_xy: Float32[np.ndarray, "K 2"],
+    z_m: Float32[np.ndarray, "K"],
+    radius_px: Float32[np.ndarray, "K"],
     size_hw: tuple[int, int],
 ) -> tuple[Float32[np.ndarray, "H W"], Int32[np.ndarray, "H W"]]:
     """Z-buffer of discs: depth (inf = nothing) and the index of the point seen (-1 = nothing)."""
     as32 = np.float32
     depth, index = splat_points(
-        np.ascontiguousarray(pixels_xy[:, 0], as32), np.ascontiguousarray(pixels_xy[:, 1], as32),
-        np.ascontiguousarray(z_m, as32), np.ascontiguousarray(radius_px, as32), size_hw[0], size_hw[1],
+        np.ascontiguousarray(pixels_xy[:, 0], as32),
+        np.ascontiguousarray(pixels_xy[:, 1], as32),
+        np.ascontiguousarray(z_m, as32),
+        np.ascontiguousarray(radius_px, as32),
+        size_hw[0],
+        size_hw[1],
     )
     return depth, index

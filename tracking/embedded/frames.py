@@ -171,7 +171,9 @@ class FrameStore:
         def cut(image: np.ndarray, method: int) -> np.ndarray:
             part = image[roi.y0 : roi.y1, roi.x0 : roi.x1]
             same = (part.shape[1], part.shape[0]) == roi.size_wh
-            return np.ascontiguousarray(part) if same else np.asarray(cv2.resize(part, roi.size_wh, interpolation=method))
+            return (
+                np.ascontiguousarray(part) if same else np.asarray(cv2.resize(part, roi.size_wh, interpolation=method))
+            )
 
         rgb = cut(self.rgb(frame), cv2.INTER_AREA)
         valid = cut(self.canonical.valid_mask.astype(np.uint8), cv2.INTER_NEAREST) > 0

@@ -24,7 +24,11 @@ class ObjectModel:
     def copy(self) -> "ObjectModel":
         """An independent copy."""
         return ObjectModel(
-            self.voxel_m, self.points_in_object.copy(), self.features.copy(), self.hits.copy(), self.misses.copy(),
+            self.voxel_m,
+            self.points_in_object.copy(),
+            self.features.copy(),
+            self.hits.copy(),
+            self.misses.copy(),
             list(self.view_directions),
         )
 

@@ -12,7 +12,9 @@ _HAND_REACH_M = 0.15
 
 
 def solve_motion(
-    before: Float[np.ndarray, "P 3"], after: Float[np.ndarray, "P 3"], rotation_damping_m: float = 0.05,
+    before: Float[np.ndarray, "P 3"],
+    after: Float[np.ndarray, "P 3"],
+    rotation_damping_m: float = 0.05,
     scale_m: float = 0.01,
 ) -> Float[np.ndarray, "4 4"] | None:
     """Rigid motion that takes points to points, robust, with damped rotation (few points on small objects).
@@ -43,7 +45,11 @@ def solve_motion(
 
 
 def flow_motion(
-    store: FrameStore, before: int, after: int, crop: Crop, mask: Bool[np.ndarray, "h w"],
+    store: FrameStore,
+    before: int,
+    after: int,
+    crop: Crop,
+    mask: Bool[np.ndarray, "h w"],
     points_in_world: Float32[np.ndarray, "h w 3"],
 ) -> tuple[Float[np.ndarray, "4 4"] | None, float]:
     """Motion in world of the masked pixels of ``before``, and the share of them that could be followed.
@@ -131,7 +137,11 @@ def hands_at(store: FrameStore, frame: int, tolerance_ns: int = 60_000_000) -> l
 
 
 def align(
-    crop: Crop, model: ObjectModel, start: Prediction, camera_pose: Float[np.ndarray, "4 4"], iterations: int = 4,
+    crop: Crop,
+    model: ObjectModel,
+    start: Prediction,
+    camera_pose: Float[np.ndarray, "4 4"],
+    iterations: int = 4,
     allowed: Bool[np.ndarray, "h w"] | None = None,
 ) -> Prediction:
     """Slide (and slightly turn) the object onto the sensor's depth: projective ICP, point to point.

@@ -81,7 +81,10 @@ def roi_of(
 
 
 def predict(
-    crop: Crop, model: ObjectModel, world_from_object: Float[np.ndarray, "4 4"], camera_pose: Float[np.ndarray, "4 4"],
+    crop: Crop,
+    model: ObjectModel,
+    world_from_object: Float[np.ndarray, "4 4"],
+    camera_pose: Float[np.ndarray, "4 4"],
     in_image: float = 1.0,
 ) -> Prediction:
     """Project the trusted points as discs; holes between neighbouring discs are closed."""
@@ -131,6 +134,10 @@ def compare(crop: Crop, prediction: Prediction, model: ObjectModel, gain: float 
     delta = np.abs(colours[visible] - wanted[visible] - np.array([gain, 0, 0], np.float32))
     right = (delta[:, 0] < 0.45) & (delta[:, 1] < 0.3) & (delta[:, 2] < 0.3)
     return Agreement(
-        int(confirmed.sum()), int(vacated.sum()), int(occluded.sum()), int((~known).sum()),
-        float(right.mean()) if len(right) else 0.5, gain,
+        int(confirmed.sum()),
+        int(vacated.sum()),
+        int(occluded.sum()),
+        int((~known).sum()),
+        float(right.mean()) if len(right) else 0.5,
+        gain,
     )

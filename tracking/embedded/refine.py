@@ -33,8 +33,13 @@ class Evidence:
 
 
 def space_evidence(
-    crop: Crop, prediction: Prediction, model: ObjectModel, points_in_world: Float32[np.ndarray, "h w 3"],
-    camera_in_world: Float[np.ndarray, "3"], plane: Plane | None, sharpness: float,
+    crop: Crop,
+    prediction: Prediction,
+    model: ObjectModel,
+    points_in_world: Float32[np.ndarray, "h w 3"],
+    camera_in_world: Float[np.ndarray, "3"],
+    plane: Plane | None,
+    sharpness: float,
 ) -> Evidence:
     """What prediction and depth say about each pixel.
 
@@ -117,7 +122,11 @@ def _segment_distance(points: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.nd
 
 
 def refine(
-    crop: Crop, evidence: Evidence, remembered: ColourModel | None, gain: float, colour_weight: float = 1.0,
+    crop: Crop,
+    evidence: Evidence,
+    remembered: ColourModel | None,
+    gain: float,
+    colour_weight: float = 1.0,
     blocked: Bool[np.ndarray, "h w"] | None = None,
 ) -> Float32[np.ndarray, "h w"]:
     """Logits per pixel: prior + depth + colour, smoothed. Colours: this frame's core blended with the memory."""

@@ -126,9 +126,7 @@ def _with_static_depth(store: FrameStore, frame: int, crop: Crop) -> Crop:
     return Crop(crop.roi, crop.rgb, crop.features, z_m, crop.camera, crop.valid)
 
 
-def _from_mask(
-    store: FrameStore, prompt: Prompt, crop: Crop, up_in_world: Float[np.ndarray, "3"] | None
-) -> Seed:
+def _from_mask(store: FrameStore, prompt: Prompt, crop: Crop, up_in_world: Float[np.ndarray, "3"] | None) -> Seed:
     import cv2
 
     assert prompt.mask is not None
@@ -153,8 +151,12 @@ def _is_flat(plane: Plane, points: np.ndarray, inside: np.ndarray, crop: Crop) -
 
 
 def _segment(
-    store: FrameStore, prompt: Prompt, crop: Crop, up_in_world: Float[np.ndarray, "3"] | None,
-    max_object_m: float, taken: Bool[np.ndarray, "H W"] | None,
+    store: FrameStore,
+    prompt: Prompt,
+    crop: Crop,
+    up_in_world: Float[np.ndarray, "3"] | None,
+    max_object_m: float,
+    taken: Bool[np.ndarray, "H W"] | None,
 ) -> Seed:
     pose = store.pose(prompt.frame)
     points_xy = crop.roi.to_roi(prompt.points_xy_px)
@@ -216,8 +218,14 @@ def _geometry_logits(
 
 
 def _grow(
-    crop: Crop, prompt: Prompt, points_xy: np.ndarray, geometry: np.ndarray, blocked: np.ndarray, radius_px: float,
-    plane: Plane | None, flat: bool,
+    crop: Crop,
+    prompt: Prompt,
+    points_xy: np.ndarray,
+    geometry: np.ndarray,
+    blocked: np.ndarray,
+    radius_px: float,
+    plane: Plane | None,
+    flat: bool,
 ) -> Seed:
     """One size hypothesis: geodesic ball, colour models from it, smooth field, twice refined."""
     distance = _geodesic_from(crop, points_xy[prompt.positive], geometry)
@@ -263,7 +271,9 @@ def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray) -> n
         step = np.abs(crop.z_m[a] - crop.z_m[b]) / 0.02
         step = np.where(np.isfinite(step), np.minimum(step, 3.0), 0.3)
         low = np.maximum(0.0, -np.minimum(geometry[a], geometry[b]))
-        return (1.0 + 6.0 * np.maximum(colour - 0.06, 0) + 4.0 * np.maximum(step - 0.5, 0) + 1.0 * low).astype(np.float32)
+        return (1.0 + 6.0 * np.maximum(colour - 0.06, 0) + 4.0 * np.maximum(step - 0.5, 0) + 1.0 * low).astype(
+            np.float32
+        )
 
     right = np.zeros(crop.size_hw, np.float32)
     down = np.zeros(crop.size_hw, np.float32)

@@ -20,7 +20,11 @@ class EmbeddedSession:
     """See ``tracking.base.Session``."""
 
     def __init__(
-        self, store: FrameStore, config: EmbeddedConfig, prompt: Prompt, seed: Seed,
+        self,
+        store: FrameStore,
+        config: EmbeddedConfig,
+        prompt: Prompt,
+        seed: Seed,
         up_in_world: Float[np.ndarray, "3"] | None,
     ) -> None:
         self._store, self._config, self._up = store, config, up_in_world

@@ -48,7 +48,10 @@ class SpaceStep:
             best = self._best_of(memory, frame, stay)
         if best is None:
             return self._out_of_view(memory, frame)
-        if best.agreement.hidden_share > 0.85 or best.agreement.total * self._unscale(best) < self._config.min_visible_px:
+        if (
+            best.agreement.hidden_share > 0.85
+            or best.agreement.total * self._unscale(best) < self._config.min_visible_px
+        ):
             return self._hidden(memory, frame, best)
         if best.agreement.score < self._config.lost_score:
             return self._lost(memory, frame, best)
@@ -177,7 +180,9 @@ class SpaceStep:
         geometry = evidence.geometry + hand_logits(points, hands_at(self._store, frame))
         if memory.moving:
             geometry = geometry + self._moving_logits(frame, crop)
-        evidence = Evidence(evidence.prior, geometry, evidence.core & (geometry > -1.0), evidence.rest | (geometry < -3.5))
+        evidence = Evidence(
+            evidence.prior, geometry, evidence.core & (geometry > -1.0), evidence.rest | (geometry < -3.5)
+        )
         logits = refine(crop, evidence, memory.colours, best.agreement.gain)
         logits = fill_holes(near_prediction(logits, prediction.mask))
         area = float((logits > 0).sum()) * self._unscale(best)

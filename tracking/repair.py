@@ -1,0 +1,226 @@
+"""Follow one object from its first point, let later points check it, find where it failed, and mend it.
+
+Between the last consistent frame and the first drifted one the judge bisects to the failure; the later point starts a
+fresh session (never a correction on a wrong state) that runs back to the failure and on to the end. Frames before the
+failure stay as they were. Each later point causes at most one repair: progress is monotone, calls are bounded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Bool
+
+from tracking import masks
+from tracking.base import Observation, Prompt, Tracker
+from tracking.judges import Case, GeometricJudge, Judge
+from tracking.records import Grounding, MaskState, Outcome, Verdict
+
+Ticker = Callable[[int], None]
+_SAME_IOU = 0.3
+
+
+@dataclass(frozen=True)
+class PointGroup:
+    """What one narration marks on one object in one frame."""
+
+    narration_id: str
+    frame: int
+    points: tuple[Grounding, ...]
+
+    @property
+    def can_seed(self) -> bool:
+        """True with at least one positive point."""
+        return any(point.positive for point in self.points)
+
+    def prompt(self) -> Prompt:
+        """The group as a tracker's prompt."""
+        points = np.array([point.point_xy_px for point in self.points], dtype=np.float64).reshape(-1, 2)
+        return Prompt(self.frame, points, np.array([point.positive for point in self.points], dtype=bool))
+
+
+@dataclass
+class Followed:
+    """One object's observations, the verdicts on it, and groups that turned out to mean another object."""
+
+    observations: list[Observation | None]
+    verdicts: list[Verdict] = field(default_factory=list)
+    elsewhere: list[PointGroup] = field(default_factory=list)
+    tracker_calls: int = 0
+    judge_calls: int = 0
+
+
+class Follower:
+    """Tracks one object with checks and repairs."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        judge: Judge,
+        metric: GeometricJudge,
+        object_id: int,
+        label: str,
+        frame_count: int,
+        tick: Ticker | None = None,
+    ) -> None:
+        self._tracker, self._judge, self._metric = tracker, judge, metric
+        self._object_id, self._label, self._count = object_id, label, frame_count
+        self._tick = tick or (lambda _: None)
+
+    def follow(self, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None = None) -> Followed:
+        """Track from the first group with a positive point; the others check. Groups come in rising frame order."""
+        first = next(group for group in groups if group.can_seed)
+        result = Followed([None] * self._count)
+        self._run(result, first, range(first.frame + 1, self._count), range(first.frame - 1, -1, -1), taken)
+        trusted = first.frame
+        for group in groups:
+            if group is first or (group.frame == first.frame and group.narration_id == first.narration_id):
+                continue
+            verdict = self._check(result, group)
+            if verdict.outcome is Outcome.DRIFTED:
+                if group.narration_id != first.narration_id and self._sits_elsewhere(result, group, verdict):
+                    reason = f"{verdict.reason}; the track is sure of its own place"
+                    result.verdicts.append(replace(verdict, reason=reason, action="taken as another object"))
+                    result.elsewhere.append(group)
+                    continue
+                if group.frame < first.frame:
+                    verdict = self._mend_before(result, group, first.frame, verdict)
+                elif group.can_seed:
+                    verdict = self._mend_after(result, group, trusted, verdict)
+            result.verdicts.append(verdict)
+            if group.frame >= trusted and (verdict.outcome is Outcome.CONSISTENT or verdict.action):
+                trusted = group.frame
+        return result
+
+    def _run(
+        self,
+        result: Followed,
+        group: PointGroup,
+        forward: range,
+        backward: range,
+        taken: Bool[np.ndarray, "H W"] | None = None,
+    ) -> None:
+        session = self._tracker.start(group.prompt(), taken)
+        result.tracker_calls += 1
+        result.observations[group.frame] = session.seed
+        for frames in (forward, backward):
+            if len(frames):
+                for observation in session.propagate(frames):
+                    result.observations[observation.frame] = observation
+                    self._tick(1)
+
+    def _case(self, result: Followed, frame: int, points: tuple[Grounding, ...] = ()) -> Case:
+        observation = result.observations[frame]
+        if observation is None:
+            observation = Observation(frame, MaskState.UNKNOWN, None, float("nan"), np.full(3, np.nan))
+        before = next(
+            (o for o in reversed(result.observations[:frame]) if o is not None and o.state is MaskState.VISIBLE), None
+        )
+        return Case(self._object_id, self._label, observation, points, self._usual_area(result, frame), before)
+
+    def _usual_area(self, result: Followed, frame: int) -> float:
+        """Median distance-free area over the frames before this one (of all frames where there are none)."""
+        seen = [o for o in result.observations if o is not None and o.mask is not None and o.frame != frame]
+        past = [o for o in seen if o.frame < frame] or seen
+        areas = np.array([self._metric.distance_free_area(o) for o in past[-60:]])
+        return float(np.median(areas[np.isfinite(areas)])) if np.isfinite(areas).any() else float("nan")
+
+    def _ask(self, result: Followed, frame: int, points: tuple[Grounding, ...] = ()) -> Verdict:
+        result.judge_calls += 1
+        return self._judge.judge(self._case(result, frame, points))
+
+    def _check(self, result: Followed, group: PointGroup) -> Verdict:
+        return self._ask(result, group.frame, group.points)
+
+    def _sits_elsewhere(self, result: Followed, group: PointGroup, verdict: Verdict) -> bool:
+        """True if the track is believed at its own place while the point lies clearly away from it."""
+        observation = result.observations[group.frame]
+        if observation is None or observation.mask is None:
+            return False
+        alone = self._ask(result, group.frame)
+        away = verdict.evidence.get("point_distance_m", float("nan"))
+        return alone.outcome is Outcome.CONSISTENT and not away < 2 * self._metric.config.near_m
+
+    def _mend_after(self, result: Followed, group: PointGroup, trusted: int, verdict: Verdict) -> Verdict:
+        """A fresh session at the later point: back to the failure, on to the end."""
+        failure, calls = self.localise(result, trusted, group.frame)
+        before = list(result.observations)
+        backward = range(group.frame - 1, failure - 1, -1)
+        if failure == group.frame:  # the judge saw nothing wrong before: let the two tracks decide
+            backward = range(group.frame - 1, trusted, -1)
+        self._run(result, group, range(group.frame + 1, self._count), backward)
+        if failure == group.frame:
+            failure = _best_cut(before, result.observations, trusted, group.frame)
+            result.observations[:failure] = before[:failure]
+        for frame in range(trusted + 1, failure):
+            result.observations[frame] = before[frame]
+        action = f"re-initialised at frame {group.frame} (failure localised to frame {failure})"
+        return replace(verdict, action=action, evidence={**verdict.evidence, "judge_calls": float(calls)})
+
+    def _mend_before(self, result: Followed, group: PointGroup, seed_frame: int, verdict: Verdict) -> Verdict:
+        """The same for a point before the seed frame (another narration marked it): only frames before change."""
+        if not group.can_seed:
+            return verdict
+        before = list(result.observations)
+        self._run(result, group, range(group.frame + 1, seed_frame), range(group.frame - 1, -1, -1))
+        cut = _best_cut(result.observations, before, group.frame, seed_frame)
+        result.observations[cut:] = before[cut:]
+        return replace(verdict, action=f"re-initialised at frame {group.frame} (for the frames before {cut})")
+
+    def localise(self, result: Followed, good: int, bad: int) -> tuple[int, int]:
+        """First failed frame in (good, bad], by bisection over the judge; undecided frames ask their neighbours.
+
+        Returns the frame and the number of judge calls (at most about three times log2 of the gap, plus the
+        undecided frames between).
+        """
+        calls, start = result.judge_calls, good
+        low, high = good, bad
+        outcomes: dict[int, Outcome] = {}
+
+        def outcome(frame: int) -> Outcome:
+            if frame not in outcomes:
+                outcomes[frame] = self._ask(result, frame).outcome
+            return outcomes[frame]
+
+        while high - low > 1:
+            middle = (low + high) // 2
+            order = sorted(range(low + 1, high), key=lambda frame: (abs(frame - middle), frame))
+            decided = next((frame for frame in order if outcome(frame) is not Outcome.UNDECIDED), None)
+            if decided is None:
+                return (
+                    low + 1 if low > start or high < bad else self._first_unseen(result, low, high)
+                ), result.judge_calls - calls
+            if outcomes[decided] is Outcome.CONSISTENT:
+                low = decided
+            else:
+                high = decided
+        return high, result.judge_calls - calls
+
+    @staticmethod
+    def _first_unseen(result: Followed, low: int, high: int) -> int:
+        """Where nothing can be decided between two frames: the first frame without a mask, else the later one."""
+        for frame in range(low + 1, high):
+            observation = result.observations[frame]
+            if observation is None or observation.mask is None:
+                return frame
+        return high
+
+
+def _best_cut(early: list[Observation | None], late: list[Observation | None], low: int, high: int) -> int:
+    """Frame from which to believe the later track: where they last overlap, else where the scores say so."""
+    for frame in range(high - 1, low, -1):
+        a, b = early[frame], late[frame]
+        if a is not None and b is not None and a.mask is not None and b.mask is not None:
+            if masks.iou(a.mask, b.mask) >= _SAME_IOU:
+                return frame + 1
+    frames = range(low + 1, high)
+    gain_early = np.array([_worth(early[frame]) for frame in frames])
+    gain_late = np.array([_worth(late[frame]) for frame in frames])
+    totals = (
+        np.concatenate([[0.0], np.cumsum(gain_early)]) + gain_late.sum() - np.concatenate([[0.0], np.cumsum(gain_late)])
+    )
+    return low + 1 + int(np.argmax(totals))
+
+
+def _worth(observation: Observation | None) -> float:
+    return 0.0 if observation is None or observation.mask is None else observation.score
