@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import UInt8
 
 from cuda_kernels.errors import KernelError
-from cuda_kernels.remap import RemapTable, _blend
+from cuda_kernels.remap import _blend
+from cuda_kernels.remap_table import RemapTable
 
 _BLOCK = (16, 16)
 
@@ -54,13 +55,11 @@ def remap_cuda(image: UInt8[np.ndarray, "H W 3"], table: RemapTable) -> UInt8[np
 
     if not cuda.is_available():
         raise KernelError("remap_cuda needs a CUDA device (or NUMBA_ENABLE_CUDASIM=1); use remap_bilinear instead")
-    width, height = table.source_size_wh_px
-    if image.shape != (height, width, 3) or image.dtype != np.uint8:
-        raise KernelError(f"image is {image.dtype} {image.shape}, the map was made for uint8 {(height, width, 3)}")
+    table.check(image)
     rows, cols = table.offsets.shape
     source = cuda.to_device(np.ascontiguousarray(image).reshape(-1))
     offsets, fractions = cuda.to_device(table.offsets), cuda.to_device(table.fractions)
     out = cuda.to_device(np.zeros((rows, cols, 3), dtype=np.uint8))
     grid = (-(-cols // _BLOCK[0]), -(-rows // _BLOCK[1]))
-    _kernel()[grid, _BLOCK](source, width * 3, offsets, fractions, out)
+    _kernel()[grid, _BLOCK](source, table.source_size_wh_px[0] * 3, offsets, fractions, out)
     return np.asarray(out.copy_to_host())

@@ -8,8 +8,6 @@ The gradient uses neighbours on the same surface only (relative jump below ``max
 two sides, so no patch reaches across a depth edge.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float, Float32
 
@@ -21,26 +19,11 @@ _CORNER_U = np.array([-0.5, 0.5, 0.5, -0.5])
 _CORNER_V = np.array([-0.5, -0.5, 0.5, 0.5])
 
 
-@dataclass(frozen=True)
-class PinholeNumbers:
-    """What the kernel needs of a pinhole camera; pixel centres at whole numbers."""
-
-    width_px: int
-    height_px: int
-    fx_px: float
-    fy_px: float
-    cx_px: float
-    cy_px: float
-
-    def as_array(self) -> Float[np.ndarray, "4"]:
-        """fx, fy, cx, cy."""
-        return np.array([self.fx_px, self.fy_px, self.cx_px, self.cy_px], dtype=np.float64)
-
-
 def reproject_z_depth(
     z_depth_m: Float32[np.ndarray, "H W"],
-    source: PinholeNumbers,
-    target: PinholeNumbers,
+    source_fxfycxcy_px: Float[np.ndarray, "4"],
+    target_fxfycxcy_px: Float[np.ndarray, "4"],
+    target_size_wh_px: tuple[int, int],
     target_from_source: Float[np.ndarray, "4 4"],
     max_rel_jump: float,
     min_z_m: float,
@@ -49,23 +32,23 @@ def reproject_z_depth(
 
     Args:
         z_depth_m: Depth along the source's +z; NaN or <= 0 is none.
-        source: Camera of ``z_depth_m``.
-        target: Camera of the result.
+        source_fxfycxcy_px: Focal lengths and principal point of the source; pixel centres at whole numbers.
+        target_fxfycxcy_px: The same of the target.
+        target_size_wh_px: Width and height of the result.
         target_from_source: Rigid transform between the two camera frames.
         max_rel_jump: Neighbours whose depths differ by more than this part of the nearer one are different surfaces.
         min_z_m: Points nearer to the target's image plane than this are dropped.
 
     Raises:
-        KernelError: if the image does not have the source's size.
+        KernelError: arrays of other shapes.
     """
-    if z_depth_m.shape != (source.height_px, source.width_px):
-        raise KernelError(
-            f"depth image has shape {z_depth_m.shape}, its camera is {source.width_px}x{source.height_px} (W x H)"
-        )
-    out = np.full((target.height_px, target.width_px), np.inf, dtype=np.float32)
+    if z_depth_m.ndim != 2 or source_fxfycxcy_px.shape != (4,) or target_fxfycxcy_px.shape != (4,):
+        raise KernelError(f"expected an [H, W] depth image and 4 numbers a camera, got depth {z_depth_m.shape}")
+    width, height = target_size_wh_px
+    out = np.full((height, width), np.inf, dtype=np.float32)
     matrix = np.ascontiguousarray(target_from_source, dtype=np.float64)
     depth = np.ascontiguousarray(z_depth_m, dtype=np.float32)
-    _reproject_cpu(depth, source.as_array(), target.as_array(), matrix, max_rel_jump, min_z_m, out)
+    _reproject_cpu(depth, source_fxfycxcy_px, target_fxfycxcy_px, matrix, max_rel_jump, min_z_m, out)
     out[np.isinf(out)] = np.nan
     return out
 

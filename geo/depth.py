@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Float32, Num, Shaped
 
-from cuda_kernels.reproject import PinholeNumbers, reproject_z_depth
 from geo import se3
 from geo.cameras import Camera, PinholeCamera
 from geo.errors import CameraError, GeoError, ShapeError
@@ -108,15 +107,15 @@ def clean_depth(
     return np.where(bad, np.nan, depth).astype(np.float32)
 
 
-def numbers_of(camera: Camera, what: str) -> PinholeNumbers:
-    """A pinhole's numbers for the kernels.
+def _plain_pinhole(camera: Camera, what: str) -> Float[np.ndarray, "4"]:
+    """Focal lengths and principal point of a pinhole for the kernel.
 
     Raises:
         CameraError: if it is another model or has skew.
     """
     if not isinstance(camera, PinholeCamera) or camera.skew_px:
         raise CameraError(f"the {what} camera of a depth reprojection must be a pinhole without skew, not {camera}")
-    return PinholeNumbers(camera.width_px, camera.height_px, camera.fx_px, camera.fy_px, camera.cx_px, camera.cy_px)
+    return camera.params[:4]
 
 
 def reproject_depth(
@@ -146,12 +145,15 @@ def reproject_depth(
     Raises:
         ShapeError, CameraError, PoseError: sizes differ; a camera is no plain pinhole; the transform is not rigid.
     """
+    from cuda_kernels.reproject import reproject_z_depth  # numba: imported where it is needed
+
     check_depth_size(z_depth_m, source_camera)
     rigid = se3.check_rigid(target_from_source, "target_from_source")
     return reproject_z_depth(
         z_depth_m.astype(np.float32, copy=False),
-        numbers_of(source_camera, "source"),
-        numbers_of(target_camera, "target"),
+        _plain_pinhole(source_camera, "source"),
+        _plain_pinhole(target_camera, "target"),
+        target_camera.size_wh_px,
         rigid,
         max_rel_jump,
         min_z_m,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from cuda_kernels.remap import RemapTable, make_table, remap_bilinear
+from cuda_kernels.remap_table import RemapTable, make_table
 from geo import se3
 from geo.errors import ShapeError
 from geo.gravity import GravityEstimate, estimate_up
@@ -51,6 +51,8 @@ class RectifiedFrames:
 
     def read(self, index: int) -> UInt8[np.ndarray, "H W 3"]:
         """RGB image of the canonical view; black where the source has no pixel."""
+        from cuda_kernels.remap import remap_bilinear  # numba: imported where it is needed
+
         return remap_bilinear(self.source.read(index), self.table)
 
 

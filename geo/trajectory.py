@@ -87,3 +87,17 @@ class Trajectory:
         fraction = (query[between] - self.timestamps_ns[i]) / span[between]
         out[between] = se3.interpolate(self.world_from_body[i], self.world_from_body[j], fraction)
         return out
+
+    def nearest(self, query_ns: int, tolerance_ns: int) -> int | None:
+        """Row whose stamp is nearest, the earlier one of two; None beyond the tolerance (never clamped)."""
+        if len(self.timestamps_ns) == 0:
+            return None
+        right = int(np.searchsorted(self.timestamps_ns, query_ns))
+        around = [i for i in (right - 1, right) if 0 <= i < len(self.timestamps_ns)]
+        best = min(around, key=lambda i: abs(int(self.timestamps_ns[i]) - query_ns))
+        return best if abs(int(self.timestamps_ns[best]) - query_ns) <= tolerance_ns else None
+
+    def gaps(self, max_gap_ns: int = DEFAULT_MAX_GAP_NS) -> Int64[np.ndarray, "G 2"]:
+        """Start and end of every span longer than ``max_gap_ns`` without a pose."""
+        wide = np.flatnonzero(np.diff(self.timestamps_ns) > max_gap_ns)
+        return np.stack([self.timestamps_ns[wide], self.timestamps_ns[wide + 1]], axis=-1)

@@ -79,12 +79,13 @@ def canonical_view(source: Camera, config: RectifyConfig) -> CanonicalView:
             return CanonicalView(source, np.eye(3))
         if isinstance(source, DistortedCamera):
             return CanonicalView(source.undistorted, np.eye(3))
-    focal = config.zoom * (config.width_px / 2) / np.tan(np.radians(config.fov_deg) / 2)
+    # Rounded far below a thousandth of a pixel: the default is 400, not 400.00000000000006.
+    focal = round(config.zoom * (config.width_px / 2) / float(np.tan(np.radians(config.fov_deg) / 2)), 9)
     camera = PinholeCamera(
         config.width_px,
         config.height_px,
-        float(focal),
-        float(focal),
+        focal,
+        focal,
         (config.width_px - 1) / 2,
         (config.height_px - 1) / 2,
     )

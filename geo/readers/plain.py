@@ -24,6 +24,7 @@ from geo.world import Gravity, World, rotation_to_z_up
 
 _PRINTF = re.compile(r"%(0\d+)?d")
 _NS = 1_000_000_000
+_CLOCKS_APART_MS = 20.0
 
 
 def look(folder: Path) -> Evidence:
@@ -175,7 +176,15 @@ def _reference(folder: _Folder, name: str, entry: dict[str, Any]) -> CameraStrea
     else:
         files = _numbered(folder, entry["images"], name, _listed_count(entry), entry.get("first"))
         frames = ImageFrames(files, camera.size_wh_px)
-    return CameraStream(name, camera, _stamps(name, entry, len(frames)), mount, frames, audio)
+    stamps = _stamps(name, entry, len(frames))
+    if isinstance(frames, VideoFrames):
+        apart_ms = float(np.abs((stamps - stamps[0]) - frames.timestamps_ns).max()) / 1e6
+        if apart_ms > _CLOCKS_APART_MS:
+            folder.warnings.append(
+                f"time stamps of {name} differ from those in {frames.path.name} by up to {apart_ms:.0f} ms; "
+                "recording.json is used"
+            )
+    return CameraStream(name, camera, stamps, mount, frames, audio)
 
 
 def _check_shown_size(name: str, video: VideoFrames, camera: Camera, entry: dict[str, Any]) -> None:
