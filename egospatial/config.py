@@ -4,16 +4,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from geo.rectify import RectifyConfig
-from spatial_qa.ask import AskConfig
-from tracking.track import TrackConfig
-
 from egospatial import settings
 from egospatial.errors import ConfigError
 from egospatial.hashing import plain
+from geo.rectify import RectifyConfig
 from lifting.lift import LiftConfig
 from recon.fuse import DepthConfig
 from recon.reconstruct import ReconstructConfig
+from spatial_qa.ask import AskConfig
+from tracking.track import TrackConfig
 
 SCHEMA = "egospatial.config/1"
 
@@ -50,10 +49,13 @@ class RunConfig:
 
     def of_stage(self, name: str) -> dict[str, Any]:
         """What a stage's results depend on, JSON-able."""
-        own = {"own": plain(getattr(self, name))}
+        settings: dict[str, Any] = {"own": plain(getattr(self, name))}
+        if name in ("track", "lift"):  # they look at depth through the depth stage's eyes
+            names = ("width_px", "sensor_tolerance_ms", "min_sensor_z_m", "max_sensor_z_m")
+            settings["depth"] = {key: getattr(self.depth, key) for key in names}
         if name == "depth":
-            own["unit_m"] = self.store.depth_unit_m
-        return own
+            settings["unit_m"] = self.store.depth_unit_m
+        return settings
 
 
 def resolve(config_file: Path | None = None, assignments: tuple[str, ...] = ()) -> RunConfig:

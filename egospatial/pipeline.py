@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from egospatial.hashing import digest_of, file_digest
-from egospatial.selection import select_canonical
 from egospatial.stages import Progress, Stage, StageNotes
 from egospatial.store import (
     depth_segments,
@@ -16,14 +16,18 @@ from egospatial.store import (
     questions_file,
     recording_file,
     splats_file,
+    track_segments,
     tracks_file,
     trajectories_file,
 )  # fmt: skip
 from egospatial.store.atomic import atomic_path, missing
 from egospatial.workbench import Workbench, question_scene, without_moving_depth
 from geo.cameras import PinholeCamera
-from recon.records import DepthFrame, DynamicMasks, MovingDepth, Reconstruction
+from recon.records import DepthFrame, Reconstruction
 from tracking.records import TrackSet
+
+if TYPE_CHECKING:
+    from recon.scene_depth import SceneDepth
 
 STAGE_NAMES = ("rectify", "reconstruct", "track", "lift", "depth", "ask")
 
@@ -33,7 +37,7 @@ def stages_for(bench: Workbench) -> tuple[Stage, ...]:
     return (
         Stage("rectify", (), lambda f, key, p: _rectify(bench, p), rectify_digest),
         Stage("reconstruct", ("rectify",), lambda f, key, p: _reconstruct(bench, p), reconstruct_digest),
-        Stage("track", ("rectify", "reconstruct"), lambda f, key, p: _track(bench, p), track_digest),
+        Stage("track", ("rectify", "reconstruct"), lambda f, key, p: _track(bench, key, p), track_digest),
         Stage("lift", ("reconstruct", "track"), lambda f, key, p: _lift(bench, p), lift_digest),
         Stage("depth", ("reconstruct", "lift"), lambda f, key, p: _depth(bench, key, p), geometry_file.depth_digest),
         Stage("ask", ("lift",), lambda f, key, p: _ask(bench), ask_digest),
@@ -99,11 +103,10 @@ def _write_canonical_video(bench: Workbench, progress: Progress) -> None:
             yield even_sized(canonical.frames.read(index))
             progress(index + 1, count, "frames")
 
-    offset_ns = int(canonical.timestamps_ns[0] - bench.recording.reference.timestamps_ns[0])
     with atomic_path(bench.folder / layout.VIDEO) as temporary:
         write_video(
             temporary, frames(), timestamps_ns=canonical.timestamps_ns,
-            audio_file=canonical.audio_file, audio_offset_ns=offset_ns,
+            audio_file=canonical.audio_file, audio_offset_ns=canonical.audio_offset_ns,
         )  # fmt: skip
 
 
@@ -129,32 +132,52 @@ def _reconstruct(bench: Workbench, progress: Progress) -> StageNotes:
     return StageNotes(list(report.notes), measurements)
 
 
-def _scene_depth(bench: Workbench):  # type: ignore[no-untyped-def]
+def _scene_depth(bench: Workbench, cache_frames: int = 16) -> "SceneDepth":
     from recon.scene_depth import SceneDepth
 
-    return SceneDepth(bench.canonical, bench.reconstruction, depth_camera(bench))
+    settings = bench.config.depth
+    return SceneDepth(
+        bench.canonical,
+        bench.reconstruction,
+        depth_camera(bench),
+        cache_frames,
+        sensor_tolerance_ms=settings.sensor_tolerance_ms,
+        sensor_range_m=(settings.min_sensor_z_m, settings.max_sensor_z_m),
+    )
 
 
 def depth_camera(bench: Workbench) -> PinholeCamera:
     """The canonical camera at the size of the stored depth."""
-    camera = bench.canonical.camera
-    width = min(bench.config.depth.width_px, camera.width_px)
-    return camera.resized((width, max(1, round(camera.height_px * width / camera.width_px))))
+    from recon.survey import small_camera
+
+    return small_camera(bench.canonical.camera, bench.config.depth.width_px)
 
 
-def _track(bench: Workbench, progress: Progress) -> StageNotes:
+def _track(bench: Workbench, key: str, progress: Progress) -> StageNotes:
     narrations, canonical = bench.narrations, bench.canonical
     if any(narration.groundings for narration in narrations.narrations):
-        from tracking.track import track
-
-        tracks = track(canonical, _scene_depth(bench), narrations, bench.config.track, progress)
+        tracks = _track_objects(bench, key, progress)
     else:
         tracks = TrackSet(canonical.camera.size_wh_px, canonical.timestamps_ns, (), (), "none")
     warnings = tuple(dict.fromkeys([*narrations.warnings, *tracks.warnings]))
     tracks_file.write(bench.folder, replace(tracks, warnings=warnings))
+    track_segments.clear(bench.folder)
     bench.forget()
     measurements = {"objects": len(tracks.tracks), "verdicts": len(tracks.verdicts), "tracker": tracks.tracker}
     return StageNotes(list(warnings), measurements)
+
+
+def _track_objects(bench: Workbench, key: str, progress: Progress) -> TrackSet:
+    """Object by object, each stored when it is done: a killed run tracks only what is left."""
+    from tracking.track import assemble, track_objects
+
+    canonical, done, results = bench.canonical, track_segments.read_all(bench.folder, key), []
+    found = track_objects(canonical, _scene_depth(bench), bench.narrations, bench.config.track, progress, done)
+    for result in found:
+        if result.plan.object_id not in done:
+            track_segments.write(bench.folder, key, canonical.camera.size_wh_px, result)
+        results.append(result)
+    return assemble(canonical, bench.narrations, results)
 
 
 def _lift(bench: Workbench, progress: Progress) -> StageNotes:
@@ -175,10 +198,8 @@ def _depth(bench: Workbench, key: str, progress: Progress) -> StageNotes:
     reconstruction, moving = bench.reconstruction, bench.lifted.moving_depth
 
     def produce(frames: Sequence[int]) -> Iterable[DepthFrame]:
-        return fuse_frames(
-            select_canonical(bench.canonical, frames), select_dynamic(reconstruction, frames),
-            None if moving is None else select_moving(moving, frames), bench.config.depth,
-        )  # fmt: skip
+        span = {"start": frames[0], "stop": frames[-1] + 1}
+        return fuse_frames(bench.canonical, reconstruction, moving, bench.config.depth, **span)
 
     unit_m = depth_unit(bench, reconstruction)
     too_deep = depth_segments.write_depth(
@@ -187,23 +208,6 @@ def _depth(bench: Workbench, key: str, progress: Progress) -> StageNotes:
     )  # fmt: skip
     warnings = [f"{too_deep} depth pixels beyond {65535 * unit_m:.1f} were stored as none"] if too_deep else []
     return StageNotes(warnings, {"unit_m": unit_m})
-
-
-def select_dynamic(reconstruction: Reconstruction, frames: Sequence[int]) -> Reconstruction:
-    """The same splats with the dynamic masks of some frames, renumbered from 0."""
-    return replace(reconstruction, dynamic=DynamicMasks(reconstruction.dynamic.masks[np.asarray(frames)]))
-
-
-def select_moving(moving: MovingDepth, frames: Sequence[int]) -> MovingDepth:
-    """Patches of some frames, renumbered from 0."""
-    position = {frame: index for index, frame in enumerate(frames)}
-    kept = [i for i, frame in enumerate(moving.frames) if int(frame) in position]
-    return MovingDepth(
-        np.array([position[int(moving.frames[i])] for i in kept], dtype=np.int64),
-        moving.object_ids[kept],
-        tuple(moving.pixels_vu[i] for i in kept),
-        tuple(moving.z_depth_m[i] for i in kept),
-    )
 
 
 def depth_unit(bench: Workbench, reconstruction: Reconstruction) -> float:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int64
 
 from egospatial.errors import FrontDoorError
-from geo.recording import CanonicalRecording, FrameSource
+from geo.recording import CanonicalRecording
+from geo.slicing import PickedFrames
 from tracking.records import Grounding, Narration, NarrationSet
 
 
@@ -58,30 +59,19 @@ class Selection:
         return tuple(sorted(kept))
 
 
-class SelectedFrames:
-    """Some frames of a frame source, renumbered from 0."""
-
-    def __init__(self, source: FrameSource, frames: Sequence[int]) -> None:
-        """Keep the source and the indices; nothing is decoded."""
-        self._source, self._frames = source, tuple(frames)
-
-    def __len__(self) -> int:
-        """Number of frames taken."""
-        return len(self._frames)
-
-    def read(self, index: int) -> UInt8[np.ndarray, "H W 3"]:
-        """RGB image of a frame."""
-        return self._source.read(self._frames[index])
-
-
 def select_canonical(canonical: CanonicalRecording, frames: Sequence[int]) -> CanonicalRecording:
     """The canonical recording with only these frames; sensor, gaze and hands keep their own clocks whole."""
     rows = np.asarray(frames, dtype=np.int64)
+    whole = np.arange(len(canonical.timestamps_ns)) if canonical.source_frames is None else canonical.source_frames
+    times = canonical.timestamps_ns
     return replace(
         canonical,
-        timestamps_ns=canonical.timestamps_ns[rows],
+        timestamps_ns=times[rows],
         world_from_camera=canonical.world_from_camera[rows],
-        frames=SelectedFrames(canonical.frames, frames),
+        frames=PickedFrames(canonical.frames, rows.tolist()),
+        audio_offset_ns=canonical.audio_offset_ns + int(times[rows[0]] - times[0]),
+        source_frames=whole[rows],
+        source_start_ns=canonical.start_ns(),
     )
 
 

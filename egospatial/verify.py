@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egospatial.reporting import Reporter
 from egospatial.store import questions_file
 from egospatial.workbench import question_scene
+
+if TYPE_CHECKING:
+    from spatial_qa.certificates import Verification
 
 
 @dataclass(frozen=True)
@@ -25,14 +28,20 @@ def verify_folder(folder: Path) -> list[Verified]:
     Raises:
         StoreError: a file is missing or damaged.
     """
-    from spatial_qa.certificates import verify
+    from spatial_qa.certificates import verify_all
 
-    scene, stored = question_scene(folder), questions_file.read(folder)
-    outcomes = []
-    for question in stored.questions:
-        result = verify(question, scene)
-        outcomes.append(Verified(question.qa_id, question.template, bool(result.ok), str(result.reason)))
-    return outcomes
+    stored = questions_file.read(folder).questions
+    results = verify_all(stored, question_scene(folder))
+    return [
+        Verified(question.qa_id, question.template, result.holds and result.value_matches, _why_not(result))
+        for question, result in zip(stored, results, strict=True)
+    ]
+
+
+def _why_not(result: "Verification") -> str:
+    if result.holds:
+        return "" if result.value_matches else f"value is {result.value}, another one was recorded"
+    return result.reason
 
 
 def verify_command(reporter: Reporter, folder: Path) -> bool:

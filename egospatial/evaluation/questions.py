@@ -57,10 +57,11 @@ def question_score(aligned: Aligned) -> QuestionScore:
     from spatial_qa.certificates import answer_on
 
     scene, stored = truth_scene(aligned), questions_file.read(aligned.folder)
+    same_ids = {object_id: object_id for object_id in aligned.label_ids.values()}  # the truth scene uses stored ids
     tally: dict[str, list[int]] = {}
     wrong = []
     for question in stored.questions:
-        answer = answer_on(question, scene)
+        answer = answer_on(question, scene, same_ids)
         row = tally.setdefault(question.template, [0, 0])
         row[1] += 1
         if answer.letter == question.key:

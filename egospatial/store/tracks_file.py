@@ -23,8 +23,8 @@ def write(folder: Path, tracks: TrackSet) -> None:
         hdf5.put_json(file, "warnings", list(tracks.warnings))
         objects = file.create_group("objects")
         for track in tracks.tracks:
-            _write_track(objects.create_group(f"{track.object_id:04d}"), track)
-        _write_verdicts(file.create_group("verdicts"), tracks.verdicts)
+            write_track(objects.create_group(f"{track.object_id:04d}"), track)
+        write_verdicts(file.create_group("verdicts"), tracks.verdicts)
 
 
 def read(folder: Path) -> TrackSet:
@@ -33,13 +33,14 @@ def read(folder: Path) -> TrackSet:
     with hdf5.opened(path, SCHEMA) as file:
         size = (int(file.attrs["width"]), int(file.attrs["height"]))
         times = hdf5.get(file, "timestamps_ns")
-        tracks = tuple(_read_track(file["objects"][name], size, path) for name in sorted(file["objects"]))
-        verdicts = tuple(Verdict(**_verdict(row)) for row in hdf5.get_json(file["verdicts"], "log"))
+        tracks = tuple(read_track(file["objects"][name], size, path) for name in sorted(file["objects"]))
+        verdicts = read_verdicts(file["verdicts"])
         warnings = tuple(hdf5.get_json(file, "warnings"))
         return TrackSet(size, times, tracks, verdicts, str(file.attrs["tracker"]), warnings)
 
 
-def _write_track(group: Any, track: MaskTrack) -> None:
+def write_track(group: Any, track: MaskTrack) -> None:
+    """Write one object's masks into a group."""
     group.attrs["object_id"], group.attrs["label"] = track.object_id, track.label
     hdf5.put(group, "states", track.states, meaning="0 unknown, 1 visible, 2 absent")
     hdf5.put(group, "scores", track.scores, meaning="0..1, NaN where there is no mask")
@@ -52,7 +53,12 @@ def _write_track(group: Any, track: MaskTrack) -> None:
     )
 
 
-def _read_track(group: Any, size_wh_px: tuple[int, int], path: Path) -> MaskTrack:
+def read_track(group: Any, size_wh_px: tuple[int, int], path: Path) -> MaskTrack:
+    """Read what ``write_track`` wrote; ``path`` is for the error's text.
+
+    Raises:
+        StoreError: a mask does not cover the view.
+    """
     width, height = size_wh_px
     flat, offsets = hdf5.get(group, "rle_counts").astype(np.int64), hdf5.get(group, "rle_offsets")
     masks: list[Rle | None] = []
@@ -70,7 +76,7 @@ def _read_track(group: Any, size_wh_px: tuple[int, int], path: Path) -> MaskTrac
     )  # fmt: skip
 
 
-def _write_verdicts(group: Any, verdicts: tuple[Verdict, ...]) -> None:
+def write_verdicts(group: Any, verdicts: tuple[Verdict, ...]) -> None:
     """Columns for whoever counts, and the whole log as JSON for whoever reads."""
     hdf5.put(group, "object_id", np.array([v.object_id for v in verdicts], dtype=np.int64))
     hdf5.put(group, "frame", np.array([v.frame for v in verdicts], dtype=np.int64))
@@ -85,6 +91,11 @@ def _write_verdicts(group: Any, verdicts: tuple[Verdict, ...]) -> None:
         for v in verdicts
     ]  # fmt: skip
     hdf5.put_json(group, "log", rows)
+
+
+def read_verdicts(group: Any) -> tuple[Verdict, ...]:
+    """Read what ``write_verdicts`` wrote."""
+    return tuple(Verdict(**_verdict(row)) for row in hdf5.get_json(group, "log"))
 
 
 def _number(value: float) -> float | str:
