@@ -4,13 +4,13 @@ With q_k = c_k . g_rgb + z_k g_depth + (g_alpha - background . g_rgb), a pixel's
 lies behind gaussian k, R_k = sum_{j>k} w_j q_j, is the total less what was passed; then
 dL/dalpha_k = T_k q_k - R_k / (1 - alpha_k).
 """
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 import math
 
 import numba
 import numpy as np
 
-from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     HALF_PLANE,
@@ -20,6 +20,7 @@ from cuda_kernels.splat.blocks import (
     pixel_index,
     some_light_left,
 )
+from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
@@ -47,8 +48,8 @@ PLANES = 7  # transmittance, rest behind, gradients by red, green, blue, depth, 
 LOG2_ALPHA_MAX = np.float32(math.log2(ALPHA_MAX))
 
 
-@jit(error_model="numpy")
-def _tile_rows(buffer, base, records, integers, entries, first, last, left, top, rows):  # type: ignore[no-untyped-def]
+@kernel()
+def _tile_rows(buffer, base, records, integers, entries, first, last, left, top, rows):
     """Write the gradient row of every entry of a tile; rows of gaussians behind the last light are zero."""
     zero = simd.splat(np.float32(0.0))
     one = simd.splat(np.float32(1.0))
@@ -129,8 +130,8 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
         simd.store(rows, row, simd.sums_of_lanes((v, vx, vy, vxx, vxy, vyy, wr, wg, wb, wz)))
 
 
-@jit(parallel=True, error_model="numpy")
-def gradient_rows(records, tile_start, entries, spans, tile_order, images, grads, background, workers):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def gradient_rows(records, tile_start, entries, spans, tile_order, images, grads, background, workers):
     """One row of sums (columns SUM_*) per gaussian and tile of its rectangle."""
     rgb, alpha, depth_sum = images
     d_rgb, d_alpha, d_depth = grads

@@ -3,13 +3,14 @@
 Depths of the drawn gaussians are radix-sorted once; walking gaussians in that order fills every tile's list in depth
 order, so the (many more) intersections are never sorted.
 """
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 import math
 
 import numba
 import numpy as np
 
-from cuda_kernels.jit import jit
+from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.projection import DRAWN, FLAT_FLOATS
 from cuda_kernels.splat.rules import (
     ACROSS,
@@ -42,8 +43,8 @@ SLACK_PX = 0.01  # the spans are computed in other roundings than the pixels
 LOG2_ALPHA_MIN = math.log2(ALPHA_MIN)
 
 
-@jit(error_model="numpy")
-def depth_order(flat, status):  # type: ignore[no-untyped-def]
+@kernel()
+def depth_order(flat, status):
     """Indices of the drawn gaussians, near to far; equal depths keep the order of the rows.
 
     The bits of a positive float sort as an integer; three passes of 11 bits (least significant digit first).
@@ -84,8 +85,8 @@ def depth_order(flat, status):  # type: ignore[no-untyped-def]
     return order
 
 
-@jit(parallel=True, error_model="numpy")
-def ordered_records(flat, order, colors, width, height):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def ordered_records(flat, order, colors, width, height):
     """Records by depth rank, and where each rank's gradient rows begin: one row per tile of its rectangle."""
     drawn = order.shape[0]
     records = np.empty((drawn, RECORD_FLOATS), dtype=np.float32)
@@ -98,10 +99,10 @@ def ordered_records(flat, order, colors, width, height):  # type: ignore[no-unty
         records[rank, RED], records[rank, GREEN], records[rank, BLUE] = colors[i, 0], colors[i, 1], colors[i, 2]
         mean_x, mean_y = float(flat[i, MEAN_X]), float(flat[i, MEAN_Y])
         half_w, half_h = float(flat[i, HALF_WIDTH]) + SLACK_PX, float(flat[i, HALF_HEIGHT]) + SLACK_PX
-        x0 = int(max(math.ceil(max(mean_x - half_w, -1.0)), 0)) // TILE_PX
-        y0 = int(max(math.ceil(max(mean_y - half_h, -1.0)), 0)) // TILE_PX
-        x1 = int(math.floor(min(mean_x + half_w, width - 1.0))) // TILE_PX + 1
-        y1 = int(math.floor(min(mean_y + half_h, height - 1.0))) // TILE_PX + 1
+        x0 = math.ceil(max(mean_x - half_w, 0.0)) // TILE_PX
+        y0 = math.ceil(max(mean_y - half_h, 0.0)) // TILE_PX
+        x1 = math.floor(min(mean_x + half_w, width - 1.0)) // TILE_PX + 1
+        y1 = math.floor(min(mean_y + half_h, height - 1.0)) // TILE_PX + 1
         integers[rank, TILE_X0], integers[rank, TILE_Y0], integers[rank, TILE_COLUMNS] = x0, y0, max(x1 - x0, 0)
         first_row[rank + 1] = max(x1 - x0, 0) * max(y1 - y0, 0)
     first_row[0] = 0
@@ -111,37 +112,44 @@ def ordered_records(flat, order, colors, width, height):  # type: ignore[no-unty
     return records, first_row
 
 
-@jit(inline="always")
-def _half_span(record, left, top, blocks):  # type: ignore[no-untyped-def]
-    """Blocks of a tile's half that hold a pixel with alpha of at least ALPHA_MIN: first + 16 * (last + 1), or 0.
-
-    In log2(alpha) >= log2(ALPHA_MIN), an ellipse, the half's columns cut out a slab dx in [a, b]. Over the slab the
-    upper branch of the ellipse is highest at its apex or, if that lies outside, at the nearer end; the lower likewise.
-    """
+@kernel(inline="always")
+def _ellipse(record):
+    """Where a gaussian has an alpha of at least ALPHA_MIN: an ellipse around its mean, in the terms of _half_span."""
     across, slope_x, slope_y = float(record[ACROSS]), float(record[SLOPE_X]), float(record[SLOPE_Y])
     reach2 = max(float(record[LOG2_OPACITY]) - LOG2_ALPHA_MIN, 0.0)
     half_w = math.sqrt(reach2) / across
-    a, b = max(left - float(record[MEAN_X]), -half_w), min(left + (HALF_PX - 1) - float(record[MEAN_X]), half_w)
+    apex = -slope_x / math.sqrt(across * across + slope_x * slope_x) * half_w  # dx of the highest point
+    return float(record[MEAN_X]), float(record[MEAN_Y]), across * across, slope_x, 1.0 / slope_y, reach2, half_w, apex
+
+
+@kernel(inline="always")
+def _half_span(ellipse, left, top, blocks):
+    """Blocks of a tile's half that an ellipse reaches: first + 16 * (last + 1), or 0 for none.
+
+    The half's columns cut a slab dx in [a, b] out of it. Over the slab the upper branch of the ellipse is highest at
+    its apex or, if that lies outside, at the nearer end; the lower likewise.
+    """
+    mean_x, mean_y, across2, slope_x, inverse, reach2, half_w, apex = ellipse
+    a, b = max(left - mean_x, -half_w), min(left + (HALF_PX - 1) - mean_x, half_w)
     if a > b + 2 * SLACK_PX:
         return 0
-    apex = -slope_x / math.sqrt(across * across + slope_x * slope_x) * half_w
     at_top, at_bottom = min(max(apex, a), b), min(max(-apex, a), b)
-    inverse = 1.0 / slope_y
-    rise = math.sqrt(max(reach2 - across * across * at_top * at_top, 0.0))
-    fall = math.sqrt(max(reach2 - across * across * at_bottom * at_bottom, 0.0))
-    offset = float(record[MEAN_Y]) - top
-    high = offset + (rise - slope_x * at_top) * inverse + SLACK_PX
-    low = offset + (-fall - slope_x * at_bottom) * inverse - SLACK_PX
-    if high < 0.0 or low > TILE_PX - 1:
+    rise = math.sqrt(max(reach2 - across2 * at_top * at_top, 0.0))
+    fall = math.sqrt(max(reach2 - across2 * at_bottom * at_bottom, 0.0))
+    low = max(mean_y - top - (fall + slope_x * at_bottom) * inverse - SLACK_PX, 0.0)
+    high = min(mean_y - top + (rise - slope_x * at_top) * inverse + SLACK_PX, TILE_PX - 1.0)
+    first, last = math.ceil(low), math.floor(high)
+    if first > last:
         return 0
-    first = int(math.ceil(max(low, 0.0))) // BLOCK_ROWS
-    last = min(int(min(high, TILE_PX - 1.0)) // BLOCK_ROWS + 1, blocks)
-    return first + 16 * last if last > first and int(math.ceil(max(low, 0.0))) <= int(high) else 0
+    return first // BLOCK_ROWS + 16 * min(last // BLOCK_ROWS + 1, blocks)
 
 
-@jit(parallel=True, error_model="numpy")
-def tile_lists(records, first_row, size_wh):  # type: ignore[no-untyped-def]
-    """Per tile (row-major) what it draws, front to back: start offsets, and entries (depth rank, span code)."""
+@kernel(parallel=True)
+def tile_lists(records, first_row, size_wh):
+    """Per tile (row-major) what it draws, front to back: start offsets, and entries (depth rank, span code).
+
+    Each chunk of depth ranks counts what it puts into every tile; then it knows where its share of each list begins.
+    """
     width, height = size_wh
     columns, rows = (width + TILE_PX - 1) // TILE_PX, (height + TILE_PX - 1) // TILE_PX
     drawn, tiles = records.shape[0], columns * rows
@@ -150,17 +158,20 @@ def tile_lists(records, first_row, size_wh):  # type: ignore[no-untyped-def]
     counts = np.zeros((CHUNKS, tiles), dtype=np.int32)
     for chunk in numba.prange(CHUNKS):
         for rank in range(drawn * chunk // CHUNKS, drawn * (chunk + 1) // CHUNKS):
-            x0, y0, across = integers[rank, TILE_X0], integers[rank, TILE_Y0], integers[rank, TILE_COLUMNS]
-            for row in range(first_row[rank], first_row[rank + 1]):
-                k = row - first_row[rank]
-                tx, ty = x0 + k % across, y0 + k // across
+            row, x0, across = first_row[rank], integers[rank, TILE_X0], integers[rank, TILE_COLUMNS]
+            ty = integers[rank, TILE_Y0]
+            ellipse = _ellipse(records[rank])
+            while row < first_row[rank + 1]:
+                top = float(ty * TILE_PX)
                 blocks = (min(height - ty * TILE_PX, TILE_PX) + BLOCK_ROWS - 1) // BLOCK_ROWS
-                left, top = float(tx * TILE_PX), float(ty * TILE_PX)
-                span = _half_span(records[rank], left, top, blocks)
-                span |= _half_span(records[rank], left + HALF_PX, top, blocks) << HALF_BITS
-                spans[row] = span
-                if span:
-                    counts[chunk, ty * columns + tx] += 1
+                for tx in range(x0, x0 + across):
+                    left = float(tx * TILE_PX)
+                    span = _half_span(ellipse, left, top, blocks)
+                    span |= _half_span(ellipse, left + HALF_PX, top, blocks) << HALF_BITS
+                    spans[row] = span
+                    counts[chunk, ty * columns + tx] += span > 0
+                    row += 1
+                ty += 1
     start = np.empty(tiles + 1, dtype=np.int64)
     total = 0
     for tile in range(tiles):
@@ -173,12 +184,14 @@ def tile_lists(records, first_row, size_wh):  # type: ignore[no-untyped-def]
     entries = np.empty((total, 2), dtype=np.int32)
     for chunk in numba.prange(CHUNKS):
         for rank in range(drawn * chunk // CHUNKS, drawn * (chunk + 1) // CHUNKS):
-            x0, y0, across = integers[rank, TILE_X0], integers[rank, TILE_Y0], integers[rank, TILE_COLUMNS]
-            for row in range(first_row[rank], first_row[rank + 1]):
-                if spans[row]:
-                    k = row - first_row[rank]
-                    tile = (y0 + k // across) * columns + x0 + k % across
-                    slot = counts[chunk, tile]
-                    counts[chunk, tile] = slot + 1
-                    entries[slot, 0], entries[slot, 1] = rank, spans[row]
+            row, x0, across = first_row[rank], integers[rank, TILE_X0], integers[rank, TILE_COLUMNS]
+            tile = integers[rank, TILE_Y0] * columns + x0
+            while row < first_row[rank + 1]:
+                for k in range(across):
+                    if spans[row]:
+                        slot = counts[chunk, tile + k]
+                        counts[chunk, tile + k] = slot + 1
+                        entries[slot, 0], entries[slot, 1] = rank, spans[row]
+                    row += 1
+                tile += columns
     return start, entries, spans

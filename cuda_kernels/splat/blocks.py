@@ -3,14 +3,15 @@
 A tile's planes (transmittance, colours, ...) lie behind each other in one flat buffer, 256 floats each, ordered half,
 block, lane. A block is 8 columns and 2 rows, the lanes of ``simd.f32x16``.
 """
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 import math
 
 import numpy as np
 
-from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
-from cuda_kernels.splat.rules import ALPHA_MAX, ALPHA_MIN, TILE_PX
+from cuda_kernels.splat.kernel import kernel
+from cuda_kernels.splat.rules import ALPHA_MIN, TILE_PX
 
 PLANE = TILE_PX * TILE_PX
 HALF_PLANE = PLANE // 2
@@ -18,20 +19,20 @@ LOG2_ALPHA_MIN = np.float32(math.log2(ALPHA_MIN))
 CACHE_LINE = 64
 
 
-@jit(inline="always")
-def aligned_start(buffer):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def aligned_start(buffer):
     """First index of a float32 buffer that begins a cache line; the buffer needs 16 floats to spare."""
     return (-buffer.ctypes.data % CACHE_LINE) // 4
 
 
-@jit(inline="always")
-def pixel_index(lx, ly):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def pixel_index(lx, ly):
     """Index within a plane of the pixel at column lx, row ly of a tile."""
     return (lx // 8) * HALF_PLANE + (ly // 2) * simd.LANES + (ly % 2) * 8 + lx % 8
 
 
-@jit(inline="always")
-def some_light_left(buffer, trans_plane):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def some_light_left(buffer, trans_plane):
     """Whether some pixel of the tile still takes gaussians: done ones have their transmittance negated."""
     zero = simd.splat(np.float32(0.0))
     left = simd.load(buffer, trans_plane) > zero

@@ -1,9 +1,9 @@
 """Compositing front to back, tile by tile."""
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 import numba
 import numpy as np
 
-from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     HALF_PLANE,
@@ -13,6 +13,7 @@ from cuda_kernels.splat.blocks import (
     pixel_index,
     some_light_left,
 )
+from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
@@ -34,8 +35,8 @@ CHECK_EVERY = 16  # gaussians, for light left
 PLANES = 5  # transmittance, red, green, blue, depth
 
 
-@jit(error_model="numpy")
-def _blend_tile(buffer, base, records, entries, first, last, left, top):  # type: ignore[no-untyped-def]
+@kernel()
+def _blend_tile(buffer, base, records, entries, first, last, left, top):
     """Blend a tile's gaussians into its planes; stops when no pixel takes any more."""
     zero = simd.splat(np.float32(0.0))
     cut, cap = simd.splat(LOG2_ALPHA_MIN), simd.splat(np.float32(ALPHA_MAX))
@@ -84,8 +85,8 @@ def _blend_tile(buffer, base, records, entries, first, last, left, top):  # type
                 block += 1
 
 
-@jit(parallel=True, error_model="numpy")
-def composite(records, tile_start, entries, tile_order, shape, background, workers):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def composite(records, tile_start, entries, tile_order, shape, background, workers):
     """Colour, alpha and accumulated depth. Tiles are dealt to the workers in turn; each is drawn by itself."""
     height, width = shape
     columns = (width + TILE_PX - 1) // TILE_PX

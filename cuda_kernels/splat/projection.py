@@ -3,25 +3,26 @@
 Source: Zwicker et al. (2001), eq. 9 and 29 (local affine approximation); limits of the linearisation and blur as in
 gsplat ``Utils.cuh``. Matrices are spelled out in scalars: numba allocates small arrays on the heap.
 """
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 import math
 
 import numba
 import numpy as np
 
-from cuda_kernels.jit import jit
+from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MIN,
     DEPTH,
     HALF_HEIGHT,
     HALF_WIDTH,
+    LOG2_E,
     LOG2_OPACITY,
     MEAN_X,
     MEAN_Y,
     SLOPE_X,
     SLOPE_Y,
-    LOG2_E,
     SUM_V,
     SUM_VX,
     SUM_VXX,
@@ -42,8 +43,8 @@ FLAGS = {"contract", "nsz"}
 FLAT_FLOATS = HALF_HEIGHT + 1
 
 
-@jit(inline="always")
-def _rotation(qw, qx, qy, qz):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def _rotation(qw, qx, qy, qz):
     """World-from-gaussian rotation of a unit quaternion, row by row."""
     return (
         1.0 - 2.0 * (qy * qy + qz * qz),
@@ -58,8 +59,8 @@ def _rotation(qw, qx, qy, qz):  # type: ignore[no-untyped-def]
     )
 
 
-@jit(inline="always")
-def _is_sound(means, quats, log_scales, logits, colors, i):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def _is_sound(means, quats, log_scales, logits, colors, i):
     """Whether a row can be drawn at all."""
     total = logits[i] * 0.0  # NaN or infinity times zero is NaN
     for k in range(3):
@@ -71,8 +72,8 @@ def _is_sound(means, quats, log_scales, logits, colors, i):  # type: ignore[no-u
     return total == 0.0 and scale_ok and QUAT_NORM_MIN * QUAT_NORM_MIN < norm2 < math.inf
 
 
-@jit(parallel=True, error_model="numpy", fastmath=FLAGS)
-def project(means, quats, log_scales, logits, colors, camera):  # type: ignore[no-untyped-def]
+@kernel(parallel=True, fastmath=FLAGS)
+def project(means, quats, log_scales, logits, colors, camera):
     """2D gaussians (the first columns of a record, colour left out) and a status per row: HIDDEN, DRAWN or BROKEN."""
     count = means.shape[0]
     flat = np.empty((count, FLAT_FLOATS), dtype=np.float32)
@@ -138,8 +139,8 @@ def project(means, quats, log_scales, logits, colors, camera):  # type: ignore[n
     return flat, status
 
 
-@jit(parallel=True, error_model="numpy", fastmath=FLAGS)
-def project_backward(means, quats, log_scales, logits, colors, camera, order, rows, first_row):  # type: ignore[no-untyped-def]
+@kernel(parallel=True, fastmath=FLAGS)
+def project_backward(means, quats, log_scales, logits, colors, camera, order, rows, first_row):
     """Add up the gradient rows of each gaussian, in order, and chain them to all parameters and the camera."""
     count, drawn = means.shape[0], order.shape[0]
     d_means = np.zeros((count, 3), dtype=np.float32)

@@ -38,7 +38,7 @@ def sh_basis(directions: Float[np.ndarray, "N 3"], degree: int) -> Float[np.ndar
             1.445305721320277 * z * (x * x - y * y),
             -0.5900435899266435 * x * (x * x - 3 * y * y),
         ]
-    return np.stack(rows, axis=1)
+    return np.asarray(np.stack(rows, axis=1))
 
 
 def eval_sh(
@@ -57,7 +57,7 @@ def eval_sh(
     Raises:
         KernelError: K is not 1, 4, 9 or 16, or holds less than ``degree`` asks for.
     """
-    return np.maximum(_raw_colour(sh_coeffs, directions, degree), 0.0).astype(np.float32)
+    return np.asarray(np.maximum(_raw_colour(sh_coeffs, directions, degree), 0.0), dtype=np.float32)
 
 
 def eval_sh_backward(
@@ -99,9 +99,9 @@ def _raw_colour(
 ) -> Float[np.ndarray, "N 3"]:
     used = _used_degree(sh_coeffs, degree)
     if used == 0:
-        return 0.5 + SH_C0 * sh_coeffs[:, 0]
+        return np.asarray(0.5 + SH_C0 * sh_coeffs[:, 0])
     unit = directions / np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
-    return 0.5 + np.einsum("nk,nkc->nc", sh_basis(unit, used), sh_coeffs[:, : (used + 1) ** 2])
+    return np.asarray(0.5 + np.einsum("nk,nkc->nc", sh_basis(unit, used), sh_coeffs[:, : (used + 1) ** 2]))
 
 
 def _sh_basis_slope(directions: Float[np.ndarray, "N 3"], degree: int) -> Float[np.ndarray, "N K 3"]:

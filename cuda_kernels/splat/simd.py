@@ -5,6 +5,7 @@ would help break the arithmetic. Here a kernel says what it means: ``f32x16`` is
 values, every operation is one LLVM instruction. LLVM maps them to AVX-512, splits them for AVX2 or NEON, and keeps
 IEEE arithmetic everywhere.
 """
+# mypy: disable-error-code="misc"
 
 import operator
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Median depth and spread of depth along each pixel's ray: a pass of its own, so that fitting never pays for it."""
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 import numba
 import numpy as np
 
-from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     HALF_PLANE,
@@ -13,6 +13,7 @@ from cuda_kernels.splat.blocks import (
     pixel_index,
     some_light_left,
 )
+from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
@@ -31,8 +32,8 @@ CHECK_EVERY = 16
 PLANES = 4  # transmittance, weighted sums of z - z0 and of its square, median
 
 
-@jit(error_model="numpy")
-def _measure_tile(buffer, base, records, entries, first, last, left, top):  # type: ignore[no-untyped-def]
+@kernel()
+def _measure_tile(buffer, base, records, entries, first, last, left, top):
     """Like the forward kernel's tile, with depths (relative to the nearest gaussian's, against cancellation)."""
     zero, half_light = simd.splat(np.float32(0.0)), simd.splat(np.float32(0.5))
     cut, cap = simd.splat(LOG2_ALPHA_MIN), simd.splat(np.float32(ALPHA_MAX))
@@ -77,8 +78,8 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top):  # ty
                 block += 1
 
 
-@jit(parallel=True, error_model="numpy")
-def depth_statistics(records, tile_start, entries, tile_order, shape, workers):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def depth_statistics(records, tile_start, entries, tile_order, shape, workers):
     """Median z (NaN where more than half the light passes) and variance of z (NaN where nothing was blended)."""
     height, width = shape
     columns = (width + TILE_PX - 1) // TILE_PX
