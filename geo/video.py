@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, UInt8
@@ -169,7 +169,7 @@ class VideoFrames:
         """Let go of the file."""
         self._container.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "VideoFrames":
         return self
 
     def __exit__(

@@ -2,12 +2,14 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from geo.errors import CameraError
+
+C = TypeVar("C", bound="Camera")  # the class itself: typing.Self is not understood by the shape checker
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,11 @@ class Camera(abc.ABC):
         """Unit ray of each pixel. Invalid: pixels that no ray of the valid region reaches."""
 
     @abc.abstractmethod
-    def resized(self, size_wh_px: tuple[int, int]) -> Self:
+    def resized(self: C, size_wh_px: tuple[int, int]) -> C:
         """The same camera for an image resized to this size (per-axis factors, after rounding)."""
 
     @abc.abstractmethod
-    def cropped(self, x0_px: int, y0_px: int, size_wh_px: tuple[int, int]) -> Self:
+    def cropped(self: C, x0_px: int, y0_px: int, size_wh_px: tuple[int, int]) -> C:
         """The same camera for the sub-image whose first pixel is (x0, y0)."""
 
     def in_image(self, pixels_xy: Float[np.ndarray, "*batch 2"]) -> Bool[np.ndarray, "*batch"]:

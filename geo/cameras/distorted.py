@@ -1,7 +1,7 @@
 """What the models with a distortion curve share: four intrinsics, coefficients, a valid angle."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -9,6 +9,8 @@ from numpy.polynomial.polynomial import polyder, polyval
 
 from geo.cameras.base import Camera, check_params, check_size, resized_intrinsics
 from geo.cameras.pinhole import PinholeCamera
+
+C = TypeVar("C", bound="DistortedCamera")  # the class itself: typing.Self is not understood by the shape checker
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class DistortedCamera(Camera):
         """The pinhole of the same size, focal lengths and principal point."""
         return PinholeCamera(self.width_px, self.height_px, self.fx_px, self.fy_px, self.cx_px, self.cy_px)
 
-    def resized(self, size_wh_px: tuple[int, int]) -> Self:
+    def resized(self: C, size_wh_px: tuple[int, int]) -> C:
         """See ``resized_intrinsics``; coefficients act on angles or normalised points and stay."""
         k = resized_intrinsics(self, size_wh_px)
         return replace(
@@ -56,7 +58,7 @@ class DistortedCamera(Camera):
             cy_px=k.cy_px,
         )
 
-    def cropped(self, x0_px: int, y0_px: int, size_wh_px: tuple[int, int]) -> Self:
+    def cropped(self: C, x0_px: int, y0_px: int, size_wh_px: tuple[int, int]) -> C:
         """Shift the principal point; everything else stays."""
         width, height = size_wh_px
         return replace(self, width_px=width, height_px=height, cx_px=self.cx_px - x0_px, cy_px=self.cy_px - y0_px)

@@ -1,7 +1,6 @@
 """The ideal pinhole camera."""
 
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -63,7 +62,7 @@ class PinholeCamera(Camera):
         x = (pixels[..., 0] - self.cx_px - self.skew_px * y) / self.fx_px
         return np.stack([x, y, np.ones_like(x)], axis=-1)
 
-    def resized(self, size_wh_px: tuple[int, int]) -> Self:
+    def resized(self, size_wh_px: tuple[int, int]) -> "PinholeCamera":
         """Index convention: cx' = s (cx + 0.5) - 0.5 with s = new size / old size, per axis."""
         k = resized_intrinsics(self, size_wh_px)
         width, height = size_wh_px
@@ -78,7 +77,7 @@ class PinholeCamera(Camera):
             skew_px=self.skew_px * width / self.width_px,
         )
 
-    def cropped(self, x0_px: int, y0_px: int, size_wh_px: tuple[int, int]) -> Self:
+    def cropped(self, x0_px: int, y0_px: int, size_wh_px: tuple[int, int]) -> "PinholeCamera":
         """Shift the principal point; the focal length stays."""
         width, height = size_wh_px
         return replace(self, width_px=width, height_px=height, cx_px=self.cx_px - x0_px, cy_px=self.cy_px - y0_px)
