@@ -68,3 +68,20 @@ class VoxelCloud:
             self._tree = cKDTree(self.means[self.agreed()])
         distance: Float64[np.ndarray, "K"] = self._tree.query(np.asarray(points, dtype=np.float64))[0]
         return distance
+
+    def shift_of(self, points: Float[np.ndarray, "K 3"]) -> Float64[np.ndarray, "3"]:
+        """Translation by which points lie off this model (trimmed point-to-point ICP without rotation)."""
+        points = np.asarray(points, dtype=np.float64)
+        total = np.zeros(3)
+        if len(self._keys) == 0 or len(points) == 0:
+            return total
+        self.distances(points[:1])
+        targets = self.means[self.agreed()]
+        for _ in range(12):
+            distance, index = self._tree.query(points - total)
+            kept = distance <= np.quantile(distance, 0.8)
+            step = (points[kept] - total - targets[index[kept]]).mean(axis=0)
+            total = total + step
+            if float(np.linalg.norm(step)) < 1e-5:
+                break
+        return total

@@ -14,7 +14,7 @@ from lifting.rest import RestSegment
 from lifting.surfaces import Surfaces, footprint_points
 
 _SEEN_COSINE = 0.17  # a side seen under less than 10 degrees is not seen
-_TOP_COSINE = 0.3
+_CLEAR_COSINE = 0.35
 _DENSITY_SHARE = 0.5
 _UNSEEN_SHARE = 0.25  # expected growth of an unseen depth towards a square footprint
 _UNSEEN_SIGMA_SHARE = 0.3
@@ -109,7 +109,7 @@ def fit_rest(
     cameras = np.stack([o.camera_in_world for o in observations])
     seen_low, seen_high = seen_sides(box, cameras)
     noise = _edge_noise(observations, config)
-    box, sigma, unseen = _complete_unseen(box, seen_low, seen_high, support is not None, noise, has_up)
+    box, sigma, unseen = _complete_unseen(box, seen_low, seen_high, cameras, support is not None, noise, has_up)
     if unseen:
         notes.append("back side never seen: depth completed by prior")
     extent = np.maximum(box.extent_m, config.min_extent_m)
@@ -127,9 +127,9 @@ def _edge_noise(observations: list[Observation], config: LiftConfig) -> float:
 
 
 def seen_sides(
-    box: Box3, cameras_in_world: Float64[np.ndarray, "V 3"]
+    box: Box3, cameras_in_world: Float64[np.ndarray, "V 3"], min_cosine: float = _SEEN_COSINE
 ) -> tuple[Bool[np.ndarray, "3"], Bool[np.ndarray, "3"]]:
-    """Which sides (low, high of x, y, z) two views, or one in twenty, looked at from more than 10 degrees."""
+    """Which sides (low, high of x, y, z) two views, or one in twenty, looked at steeply enough."""
     need = max(1, min(2, len(cameras_in_world)), len(cameras_in_world) // 20)
     low, high = np.zeros(3, dtype=bool), np.zeros(3, dtype=bool)
     for axis in range(3):
@@ -138,8 +138,7 @@ def seen_sides(
             face = box.center_in_world + sign * normal * box.extent_m[axis] / 2
             towards = cameras_in_world - face
             cosine = sign * (towards @ normal) / np.maximum(np.linalg.norm(towards, axis=1), 1e-9)
-            limit = _TOP_COSINE if axis == 2 and sign > 0 else _SEEN_COSINE
-            seen[axis] = int((cosine > limit).sum()) >= need
+            seen[axis] = int((cosine > min_cosine).sum()) >= need
     return low, high
 
 
@@ -170,31 +169,33 @@ def _complete_unseen(
     box: Box3,
     seen_low: Bool[np.ndarray, "3"],
     seen_high: Bool[np.ndarray, "3"],
+    cameras_in_world: Float64[np.ndarray, "V 3"],
     supported: bool,
     noise_m: float,
     has_up: bool,
 ) -> tuple[Box3, Float64[np.ndarray, "3"], bool]:
-    """Grow horizontal sides that no view covers a quarter of the way to a square footprint, and say how unsure.
+    """Grow sides whose length no view shows a quarter of the way to a square footprint, and say how unsure.
 
-    A top seen from above shows the whole footprint; then nothing is grown. Views from one side only show half of a
-    round thing, but all of a board: hence a quarter, with a sigma as large.
+    A length is shown by any side along it that is seen clearly (a top seen from above shows the whole footprint);
+    then nothing is grown. A view from one side alone shows half of a round thing, but all of a board: hence a
+    quarter, with a sigma as large.
     """
     sigma = np.full(3, np.sqrt(2) * noise_m)
     center, extent = box.center_in_world.copy(), box.extent_m.copy()
+    clear = np.logical_or(*seen_sides(box, cameras_in_world, _CLEAR_COSINE))
     grown = False
     axes = (0, 1) if has_up else (0, 1, 2)
-    if not (has_up and seen_high[2]):
-        for axis in axes:
-            other = max(extent[k] for k in axes if k != axis)
-            missing = other - extent[axis]
-            if (seen_low[axis] and seen_high[axis]) or missing <= 2 * noise_m:
-                continue
-            growth = _UNSEEN_SHARE * missing
-            away = -1.0 if seen_high[axis] else (1.0 if seen_low[axis] else 0.0)
-            center = center + away * growth / 2 * box.world_from_box_rotation[:, axis]
-            extent[axis] += growth
-            sigma[axis] = np.hypot(sigma[axis], _UNSEEN_SIGMA_SHARE * missing)
-            grown = True
+    for axis in axes:
+        shown = any(clear[k] for k in range(3) if k != axis)
+        missing = max(extent[k] for k in axes if k != axis) - extent[axis]
+        if shown or (seen_low[axis] and seen_high[axis]) or missing <= 2 * noise_m:
+            continue
+        growth = _UNSEEN_SHARE * missing
+        away = -1.0 if seen_high[axis] else (1.0 if seen_low[axis] else 0.0)
+        center = center + away * growth / 2 * box.world_from_box_rotation[:, axis]
+        extent[axis] += growth
+        sigma[axis] = np.hypot(sigma[axis], _UNSEEN_SIGMA_SHARE * missing)
+        grown = True
     if has_up and not supported and not seen_low[2]:
         sigma[2] = np.hypot(sigma[2], 0.1 * extent[2])
     return Box3(center, extent, box.world_from_box_rotation), sigma, grown

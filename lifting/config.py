@@ -1,7 +1,6 @@
 """Settings of lifting, with a unit in every name."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Self
 
 from lifting.errors import LiftingError
 
@@ -117,7 +116,7 @@ class LiftConfig:
         if self.containment_leave > self.containment_enter:
             raise LiftingError("LiftConfig.containment_leave exceeds containment_enter; hysteresis needs it below")
 
-    def scaled(self, units_per_m: float) -> Self:
+    def scaled(self, units_per_m: float) -> "LiftConfig":
         """The same settings for a world in which one metre is ``units_per_m`` units (1: unchanged)."""
         if units_per_m == 1.0:
             return self

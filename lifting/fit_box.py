@@ -102,10 +102,8 @@ def _free_box(points: Float64[np.ndarray, "N 3"], quantile: float) -> Box3:
     if len(points) < 3:
         axes = np.linalg.svd(np.vstack([points - middle, np.zeros((3, 3))]), full_matrices=False)[2]
     best: tuple[float, Box3] | None = None
-    for k in range(3):
-        rows = np.stack([axes[(k + 1) % 3], axes[(k + 2) % 3], axes[k]])
-        if np.linalg.det(rows) < 0:
-            rows[0] = -rows[0]
+    for normal in [*axes, *_face_normals(points)]:
+        rows = _frame_about(normal)
         local = (points - middle) @ rows.T
         box = _upright_box(local, quantile)
         cost = _free_cost(box.extent_m, float(np.ptp(local, axis=0).max()))
@@ -114,6 +112,38 @@ def _free_box(points: Float64[np.ndarray, "N 3"], quantile: float) -> Box3:
             best = (cost, turned)
     assert best is not None
     return _sorted_sides(best[1])
+
+
+def _frame_about(normal: Float64[np.ndarray, "3"]) -> Float64[np.ndarray, "3 3"]:
+    """Rotation (rows are axes) whose third axis is the normal."""
+    side = np.cross(normal, np.eye(3)[int(np.argmin(np.abs(normal)))])
+    side = side / np.linalg.norm(side)
+    return np.stack([side, np.cross(normal, side), normal])
+
+
+def _face_normals(points: Float64[np.ndarray, "N 3"]) -> list[Float64[np.ndarray, "3"]]:
+    """Up to three directions that many local normals share: principal axes lean where only some sides were seen."""
+    if len(points) < _EXACT_BELOW:
+        return []
+    from scipy.spatial import cKDTree
+
+    chosen = points[:: max(1, len(points) // 300)]
+    _, index = cKDTree(points).query(chosen, k=25)
+    local = points[index] - points[index].mean(axis=1, keepdims=True)
+    normals = np.linalg.eigh(np.einsum("kni,knj->kij", local, local))[1][:, :, 0]
+    found: list[Float64[np.ndarray, "3"]] = []
+    alive = np.ones(len(normals), dtype=bool)
+    for _ in range(3):
+        if alive.sum() < len(normals) // 10:
+            break
+        cosines = normals[alive] @ normals[alive].T
+        votes = (np.abs(cosines) > 0.96).sum(axis=1)
+        leader = normals[alive][int(np.argmax(votes))]
+        near = alive & (np.abs(normals @ leader) > 0.96)
+        signed = normals[near] * np.sign(normals[near] @ leader)[:, None]
+        found.append(signed.mean(axis=0) / np.linalg.norm(signed.mean(axis=0)))
+        alive &= np.abs(normals @ leader) < 0.9
+    return found
 
 
 def _free_cost(extent_m: Float64[np.ndarray, "3"], spread: float) -> float:

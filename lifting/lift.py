@@ -17,8 +17,8 @@ from lifting.moving_depth import predict_depth
 from lifting.observe import DepthProvider, FrameView, observe
 from lifting.records import Lifted
 from lifting.relations import find_relations
-from lifting.rest import RestTracker, Timeline
-from lifting.story import tell
+from lifting.rest import RestTracker
+from lifting.story import Story, tell, without_pauses
 from lifting.surfaces import SurfaceCollector, Surfaces
 from lifting.trajectory import Assembled, Clock, assemble
 from recon.records import MovingDepth
@@ -65,7 +65,11 @@ def lift(
         if progress is not None:
             progress(done + 1, len(clock), "observe")
     surfaces = gathered.surfaces.surfaces() if has_up else None
-    items = [_one_object(track, gathered, surfaces, clock, has_up, config) for track in tracks.tracks]
+    stories = _stories(gathered, surfaces, clock, has_up, config)
+    items = [
+        _one_object(track, story, gathered, clock, has_up, config)
+        for track, story in zip(tracks.tracks, stories, strict=True)
+    ]
     if not has_up:
         warnings.append("gravity unknown: boxes in free orientation, no support, containment or surfaces")
     if not has_sensor:
@@ -190,12 +194,23 @@ def _mask_of(track: MaskTrack, frame: int) -> Bool[np.ndarray, "H W"] | None:
     return decode_rle(rle) if rle is not None and track.states[frame] == MaskState.VISIBLE else None
 
 
+def _stories(
+    gathered: _Gathered, surfaces: Surfaces | None, clock: Clock, has_up: bool, config: LiftConfig
+) -> list[Story]:
+    """Every object's story, then the pauses in the air, which need all objects' rests."""
+    trackers = gathered.trackers.values()
+    stories = [tell(tracker.finish(), clock.times_s, surfaces, has_up, config) for tracker in trackers]
+    for story in stories:
+        others = [fit.box for other in stories if other is not story for fit in other.fits]
+        near = gathered.hand_near[story.object_id] if gathered.canonical.hands else {}
+        without_pauses(story, others, clock.times_s, surfaces, near, has_up, config)
+    return stories
+
+
 def _one_object(
-    track: MaskTrack, gathered: _Gathered, surfaces: Surfaces | None, clock: Clock, has_up: bool, config: LiftConfig
+    track: MaskTrack, story: Story, gathered: _Gathered, clock: Clock, has_up: bool, config: LiftConfig
 ) -> Assembled:
-    timeline: Timeline = gathered.trackers[track.object_id].finish()
     near = gathered.hand_near[track.object_id] if gathered.canonical.hands else {}
-    story = tell(timeline, clock.times_s, surfaces, near, has_up, config)
     pixels: Int64[np.ndarray, "N"] = gathered.pixels[track.object_id]
     return assemble(story, track.label, clock, pixels, near, gathered.hand_centers, has_up, config)
 

@@ -20,6 +20,7 @@ from lifting.observe import Observation
 _ELSEWHERE_FRAMES = 4
 _MIN_KNOWN = 0.25
 _MAX_KEPT = 96
+_EDGE_KEPT = 8
 
 
 class Phase(enum.Enum):
@@ -49,6 +50,8 @@ class RestSegment:
     observations: list[Observation] = field(default_factory=list)
     frames: list[int] = field(default_factory=list)  # frames whose observation agreed
     contradicted_frame: int | None = None  # its place was seen empty, while nobody saw the object
+    opening: list[Observation] = field(default_factory=list)  # the first few, never thinned
+    closing: list[Observation] = field(default_factory=list)  # the last few
     _stride: int = 1
     _count: int = 0
 
@@ -56,6 +59,9 @@ class RestSegment:
         """Keep the observation, thinning evenly so that long rests stay bounded."""
         self.frames.append(observation.frame)
         self.last_frame = max(self.last_frame, observation.frame)
+        if len(self.opening) < _EDGE_KEPT:
+            self.opening.append(observation)
+        self.closing = [*self.closing[1 - _EDGE_KEPT :], observation]
         if self._count % self._stride == 0:
             self.observations.append(observation)
             if len(self.observations) > _MAX_KEPT:
@@ -73,6 +79,12 @@ class Candidate:
     first_time_s: float
     last_time_s: float
     first_cloud: VoxelCloud
+
+    def take(self, observation: Observation, time_s: float) -> None:
+        """One more observation that agrees."""
+        self.segment.add(observation)
+        self.cloud.add(observation.points_in_world)
+        self.last_time_s = time_s
 
 
 @dataclass
@@ -97,7 +109,7 @@ class RestTracker:
         self._candidate: Candidate | None = None
         self._cloud = VoxelCloud(config.voxel_m)
         self._last_time_s = 0.0
-        self._pending: list[tuple[Reading, Observation]] = []
+        self._pending: list[tuple[Reading, Observation, float]] = []
         self._empty_frames: list[int] = []
 
     def update(self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation | None) -> None:
@@ -142,11 +154,11 @@ class RestTracker:
         if reading is Reading.WRONG:
             self.timeline.rejected.append(observation.frame)
             return
-        self._pending.append((reading, observation))
-        moved = sum(r is Reading.MOVED for r, _ in self._pending)
-        elsewhere = sum(r is not Reading.UNSURE for r, _ in self._pending)
+        self._pending.append((reading, observation, seen.view.time_s))
+        moved = sum(r is Reading.MOVED for r, _, _ in self._pending)
+        elsewhere = sum(r is not Reading.UNSURE for r, _, _ in self._pending)
         if moved >= self.config.confirm_frames or elsewhere >= _ELSEWHERE_FRAMES:
-            self._leave_rest(seen.view.time_s)
+            self._leave_rest()
 
     def _read(self, evidence: Evidence) -> Reading:
         config = self.config
@@ -184,18 +196,27 @@ class RestTracker:
             segment.contradicted_frame = None
 
     def _resolve_pending_as_noise(self) -> None:
-        self.timeline.rejected.extend(o.frame for _, o in self._pending)
+        self.timeline.rejected.extend(o.frame for _, o, _ in self._pending)
         self._pending.clear()
 
-    def _leave_rest(self, time_s: float) -> None:
-        pending = [o for _, o in self._pending]
-        self._pending.clear()
+    def _leave_rest(self) -> None:
+        """Become moving; the frames that said so may already be the next rest."""
+        pending, self._pending = self._pending, []
         self._empty_frames.clear()
         self.phase = Phase.MOVING
-        self._candidate = None
-        for observation in pending[:-1]:
-            self.timeline.moving[observation.frame] = observation
-        self._candidate = self._new_candidate(pending[-1], time_s)
+        candidate = None
+        for _, observation, time_s in pending:
+            noise = self.config.depth_noise_m(observation.distance_m)
+            limit = self.config.rest_tolerance_m + 2 * noise
+            if candidate is not None:
+                new = float(np.mean(candidate.cloud.distances(observation.points_in_world) > limit))
+                if new <= self.config.still_fraction:
+                    candidate.take(observation, time_s)
+                    continue
+                for old in candidate.segment.observations:
+                    self.timeline.moving[old.frame] = old
+            candidate = self._new_candidate(observation, time_s)
+        self._candidate = candidate
 
     # ---- not at rest
 
@@ -220,9 +241,7 @@ class RestTracker:
         if gap_too_long or evidence.new > limit or (evidence.known > _MIN_KNOWN and gone > limit):
             self._restart_candidate(candidate, observation, time_s)
             return
-        candidate.segment.add(observation)
-        candidate.cloud.add(observation.points_in_world)
-        candidate.last_time_s = time_s
+        candidate.take(observation, time_s)
         elapsed = time_s - candidate.first_time_s
         if elapsed >= self.config.dwell_s and len(candidate.segment.frames) >= 3:
             if self._drifted(candidate, observation, elapsed):

@@ -5,15 +5,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float64
 
+from geo.boxes import Box3, aabb, points_in_box
 from lifting._cloud import VoxelCloud
 from lifting.complete import RestFit, fit_rest
 from lifting.config import LiftConfig
 from lifting.observe import Observation
 from lifting.rest import RestSegment, Timeline
-from lifting.surfaces import Surfaces
+from lifting.surfaces import Surfaces, footprint_points
 
 _TRIM_S = 0.3
 _MIN_TRUSTED = 4
+_EDGE_FRAMES = 6
+_GRIPPED_SHARE = 0.7
 
 
 @dataclass
@@ -33,7 +36,6 @@ def tell(
     timeline: Timeline,
     times_s: Float64[np.ndarray, "N"],
     surfaces: Surfaces | None,
-    hands_near: dict[int, bool],
     has_up: bool,
     config: LiftConfig,
 ) -> Story:
@@ -41,49 +43,114 @@ def tell(
 
     * Observations before the first rest that are not really elsewhere are noise.
     * Two rests at one place with nothing seen clearly elsewhere in between are one rest.
-    * A short rest in mid-air between two moves is a pause in the hand.
+    * The last moments of a rest in which the object already leaves (and the first in which it still arrives) are
+      motion.
     """
     story = Story(timeline.object_id, moving=dict(timeline.moving), rejected=list(timeline.rejected))
     story.observed_frames = list(timeline.observed_frames)
     segments = _merge_same_place(list(timeline.segments), story, config)
-    fits: list[RestFit] = []
-    for number, segment in enumerate(segments):
-        trusted = _trusted(segment, number > 0 or _moves_before(story, segment), number + 1 < len(segments), times_s)
-        fit = fit_rest(segment, trusted, surfaces, has_up, config)
-        if isinstance(fit, str):
-            story.reason = fit
-        else:
-            fits.append(fit)
-    kept = _without_pauses(fits, story, times_s, surfaces, hands_near, config)
-    if len(kept) != len(fits):
-        segments = _merge_same_place([f.segment for f in kept], story, config)
-        kept = _refit(segments, kept, story, times_s, surfaces, has_up, config)
-    story.fits = kept
+    _fit_all(story, segments, times_s, surfaces, has_up, config)
     if not story.fits and not story.reason:
         story.reason = "never seen at rest" if story.moving else "never seen with enough depth"
     return story
 
 
-def _refit(
-    segments: list[RestSegment],
-    fits: list[RestFit],
+def without_pauses(
     story: Story,
+    others: list[Box3],
+    times_s: Float64[np.ndarray, "N"],
+    surfaces: Surfaces | None,
+    hands_near: dict[int, bool],
+    has_up: bool,
+    config: LiftConfig,
+) -> None:
+    """Turn short rests in mid-air between two moves into motion: a hand holds the object there.
+
+    ``others``: boxes of the other objects' rests, which may support or contain this one. With hands known, a pause
+    counts only if a hand is near, however long it is.
+    """
+    kept = [f for f in story.fits if not _is_pause(f, story, others, times_s, surfaces, hands_near, config)]
+    if len(kept) == len(story.fits):
+        return
+    for fit in story.fits:
+        if fit not in kept:
+            for observation in fit.segment.observations:
+                story.moving[observation.frame] = observation
+    segments = _merge_same_place([f.segment for f in kept], story, config)
+    _fit_all(story, segments, times_s, surfaces, has_up, config)
+
+
+def _is_pause(
+    fit: RestFit,
+    story: Story,
+    others: list[Box3],
+    times_s: Float64[np.ndarray, "N"],
+    surfaces: Surfaces | None,
+    hands_near: dict[int, bool],
+    config: LiftConfig,
+) -> bool:
+    segment = fit.segment
+    between = _moves_before(story, segment) and _moves_after(story, segment)
+    if not between or surfaces is None or fit.support is not None:
+        return False
+    if any(_carries(other, fit.box, config) for other in others):
+        return False
+    if hands_near:
+        return float(np.mean([hands_near.get(f, False) for f in segment.frames])) > _GRIPPED_SHARE
+    return float(times_s[segment.last_frame] - times_s[segment.first_frame]) <= config.hover_max_s
+
+
+def _carries(other: Box3, box: Box3, config: LiftConfig) -> bool:
+    """True if a box lies on or in another one: enough of its footprint over it, its base not in the air above it."""
+    points = footprint_points(box)
+    local = points_in_box(other, np.concatenate([points, np.full((len(points), 1), other.center_in_world[2])], axis=1))
+    share = float((np.abs(local[:, :2]) <= np.asarray(other.extent_m)[:2] / 2).all(axis=1).mean())
+    base = float(box.center_in_world[2] - box.extent_m[2] / 2)
+    low, high = aabb(other)
+    return share >= config.support_overlap and low[2] - config.hover_gap_m <= base <= high[2] + config.hover_gap_m
+
+
+def _fit_all(
+    story: Story,
+    segments: list[RestSegment],
     times_s: Float64[np.ndarray, "N"],
     surfaces: Surfaces | None,
     has_up: bool,
     config: LiftConfig,
-) -> list[RestFit]:
-    known = {id(f.segment): f for f in fits}
-    out: list[RestFit] = []
+) -> None:
+    """Boxes of all rests; edges that border on motion are sharpened first."""
+    fits: list[RestFit] = []
     for number, segment in enumerate(segments):
-        if id(segment) in known:
-            out.append(known[id(segment)])
-            continue
-        trusted = _trusted(segment, number > 0 or _moves_before(story, segment), number + 1 < len(segments), times_s)
+        before, after = number > 0 or _moves_before(story, segment), number + 1 < len(segments)
+        after = after or _moves_after(story, segment)
+        trusted = _trusted(segment, before, after, times_s)
+        _sharpen(segment, trusted, before, after, story, config)
         fit = fit_rest(segment, trusted, surfaces, has_up, config)
-        if not isinstance(fit, str):
-            out.append(fit)
-    return out
+        if isinstance(fit, str):
+            story.reason = fit
+        else:
+            fits.append(fit)
+    story.fits = fits
+
+
+def _sharpen(
+    segment: RestSegment, trusted: list[Observation], before: bool, after: bool, story: Story, config: LiftConfig
+) -> None:
+    """Move the frames at either end that already show a shift of more than the tolerance from rest to motion."""
+    cloud = _cloud_of(trusted, config)
+    for active, edge in ((after, list(reversed(segment.closing))), (before, segment.opening)):
+        if not active:
+            continue
+        for observation in edge[:_EDGE_FRAMES]:
+            noise = config.depth_noise_m(observation.distance_m)
+            if float(np.linalg.norm(cloud.shift_of(observation.points_in_world))) < config.rest_tolerance_m + noise:
+                break
+            if len(segment.frames) <= _MIN_TRUSTED:
+                break
+            story.moving[observation.frame] = observation
+            segment.frames = [f for f in segment.frames if f != observation.frame]
+            segment.observations = [o for o in segment.observations if o.frame != observation.frame] or trusted
+        segment.first_frame, segment.last_frame = min(segment.frames), max(segment.frames)
 
 
 def _moves_before(story: Story, segment: RestSegment) -> bool:
@@ -138,6 +205,8 @@ def _joined(first: RestSegment, second: RestSegment) -> RestSegment:
         first.observations + second.observations,
         first.frames + second.frames,
         second.contradicted_frame,
+        first.opening,
+        second.closing,
     )
 
 
@@ -179,32 +248,6 @@ def _drop_noise_after(segment: RestSegment, story: Story, config: LiftConfig) ->
         for frame in after:
             del story.moving[frame]
         story.rejected.extend(after)
-
-
-def _without_pauses(
-    fits: list[RestFit],
-    story: Story,
-    times_s: Float64[np.ndarray, "N"],
-    surfaces: Surfaces | None,
-    hands_near: dict[int, bool],
-    config: LiftConfig,
-) -> list[RestFit]:
-    """Turn short unsupported rests between moves into moving frames (a hand holds the object in the air)."""
-    kept = []
-    for number, fit in enumerate(fits):
-        segment = fit.segment
-        length_s = times_s[segment.last_frame] - times_s[segment.first_frame]
-        after_move = number > 0 or _moves_before(story, segment)
-        frames = segment.frames
-        gripped = bool(frames) and np.mean([hands_near.get(f, False) for f in frames]) > 0.7
-        limit_s = config.hover_max_s if not gripped else np.inf
-        hovering = fit.support is None and surfaces is not None and length_s <= limit_s
-        if after_move and hovering and _moves_after(story, segment) and (gripped or not hands_near):
-            for observation in segment.observations:
-                story.moving[observation.frame] = observation
-        else:
-            kept.append(fit)
-    return kept
 
 
 def _moves_after(story: Story, segment: RestSegment) -> bool:

@@ -6,6 +6,7 @@ the paths written down here, not from the code under test.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from geo.world import Gravity, World
 from recon.records import RenderedView
 from tracking.records import MaskState, MaskTrack, TrackSet, encode_rle
 
-TABLE = 100
+KNOWN = World(metric=True, gravity=Gravity.KNOWN)
 RATE_HZ = 10
 
 
@@ -77,9 +78,9 @@ class Scene:
     pose_noise: float = 1.0
     table_height_m: float = 0.8
     hands: Callable[[int], np.ndarray] | None = None
-    world: World = World(metric=True, gravity=Gravity.KNOWN)
+    world: World = KNOWN
     seed: int = 0
-    hidden: Callable[[int, int], bool] = lambda frame, object_id: False  # noqa: E731
+    hidden: Callable[[int, int], bool] = lambda frame, object_id: False
     blockers: tuple[Thing, ...] = ()  # in the depth, never tracked
     scale: float = 1.0
 
@@ -189,7 +190,7 @@ def path(*knots: tuple[int, tuple[float, float, float]]) -> Callable[[int], tupl
     def at(frame: int) -> tuple[float, float, float]:
         if frame <= knots[0][0]:
             return knots[0][1]
-        for (f0, p0), (f1, p1) in zip(knots, knots[1:], strict=False):
+        for (f0, p0), (f1, p1) in pairwise(knots):
             if frame <= f1:
                 s = (frame - f0) / (f1 - f0)
                 s = s * s * (3 - 2 * s)
