@@ -1,5 +1,6 @@
 """GPU twin of ``cuda_kernels.remap``; runs in numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) where there is no GPU."""
 
+import inspect
 from functools import cache
 from typing import Any
 
@@ -18,9 +19,9 @@ def _kernel() -> Any:
     """Compile on first use: importing this module needs no CUDA."""
     from numba import cuda
 
-    blend = cuda.jit(device=True)(_blend)
+    blend = cuda.jit(device=True)(inspect.unwrap(_blend))
 
-    @cuda.jit
+    @cuda.jit  # type: ignore[untyped-decorator]
     def remap(source: Any, stride: int, offsets: Any, fractions: Any, out: Any) -> None:
         col, row = cuda.grid(2)
         if row >= offsets.shape[0] or col >= offsets.shape[1]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from cuda_kernels.errors import KernelError
-from cuda_kernels.jit import jit
+from cuda_kernels.image_kernel import kernel
 
 _MARGIN_PX = 0.08  # quads of neighbouring patches need not share corners: this closes the hairlines between them
 _CORNER_U = np.array([-0.5, 0.5, 0.5, -0.5])
@@ -53,7 +53,7 @@ def reproject_z_depth(
     return out
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _slope(q: float, before: float, after: float, max_rel_jump: float) -> float:
     """Slope of inverse depth from the neighbours on the same surface: the smaller one where both are."""
     limit = max_rel_jump * q
@@ -68,13 +68,13 @@ def _slope(q: float, before: float, after: float, max_rel_jump: float) -> float:
     return 0.0
 
 
-@jit()
+@kernel()
 def _inverse(z: float) -> float:
     """1 / z, or 0 for no depth."""
     return 1.0 / z if z > 0.0 else 0.0  # NaN compares False
 
 
-@jit()
+@kernel()
 def _reproject_cpu(
     depth: np.ndarray,
     k_source: np.ndarray,
@@ -131,7 +131,7 @@ def _reproject_cpu(
             _fill(px, py, u_low, u_high, v_low, v_high, m0, m1, m2, offset, z_low, z_high, gx, gy, ex, ey, out)
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _fill(
     px: np.ndarray,
     py: np.ndarray,
@@ -176,6 +176,8 @@ def _fill(
                 continue
             slope = m0 * (col - ex) / gx + m1 * (row - ey) / gy + m2
             z = offset / slope if slope != 0.0 else z_low
-            z = min(max(z, z_low), z_high) if z > 0.0 else z_high
+            # Within the margin the plane goes on, but never further than the patch is deep (grazing views).
+            deep = z_high - z_low
+            z = min(max(z, z_low - deep), z_high + deep) if z > 0.0 else z_high
             if z < out[row, col]:
                 out[row, col] = z

@@ -268,7 +268,7 @@ def _depth_source(folder: _Folder, name: str, entry: dict[str, Any], camera: Pin
         camera,
         float(spec["unit_m"]),
         spec["kind"],
-        tuple(invalid) if isinstance(invalid, list | tuple) else (invalid,),
+        tuple(float(value) for value in (invalid if isinstance(invalid, list | tuple) else [invalid])),
         float(spec.get("max_depth_m", 20.0)),
     )
     if _one_of(name, spec, ("file", "images")) == "images":

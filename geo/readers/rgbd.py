@@ -77,7 +77,7 @@ def read(folder: Path) -> Recording:
     )
     stamps = numbers * _NS // _RATE_HZ
     trajectory = _trajectory([files[int(n), "pose"] for n in numbers], numbers, stamps, color_from_depth, warnings)
-    coding = DepthCoding(depth, unit_m=0.001, invalid=(0, 65535))
+    coding = DepthCoding(depth, unit_m=0.001, invalid=(0.0, 65535.0))
     usable = _usable(depth_files, warnings)
     narrations = folder / "narrations.jsonl"
     return Recording(

@@ -63,7 +63,7 @@ def test_a_unit_that_is_no_length_is_refused(unit):
 
 def test_listed_values_and_far_depths_are_nothing():
     raw = np.array([[100, 8191, 30_000]], dtype=np.uint16)
-    assert np.isfinite(clean_depth(raw, 0.001, invalid=(8191,))).tolist() == [[True, False, False]]
+    assert np.isfinite(clean_depth(raw, 0.001, invalid=(8191.0,))).tolist() == [[True, False, False]]
 
 
 # --- another camera's view ------------------------------------------------------------------------------------
