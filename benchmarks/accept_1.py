@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.accept import bad_inputs, demo_runs, kills, kitchen
-from benchmarks.accept.harness import ROOT, Letter, egospatial, main, run, samples
+from benchmarks.accept.harness import Letter, main, run, samples
 
 
 def kills_c(letter: Letter) -> None:
@@ -32,7 +32,8 @@ def house_d(letter: Letter) -> None:
         letter.true(f"make {recipe}", done.status == 0, "clean" if done.status == 0 else done.stdout[-200:])
     help_runs = [run([str(Path(sys.executable).parent / "egospatial"), "--help"]) for _ in range(5)]
     letter.at_most("seconds of --help (best of 5)", min(done.wall_s for done in help_runs), 0.5)
-    code = "import sys, egospatial.cli as c\ntry: c.main(['--help'])\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+    code = "import sys, egospatial.cli as c\ntry: c.main(['--help'])\n"
+    code += "except SystemExit: pass\nprint('torch' in sys.modules)"
     probe = run([sys.executable, "-c", code])
     letter.true("--help without torch", probe.stdout.strip().endswith("False"))
 
