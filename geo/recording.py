@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64, UInt8
@@ -13,6 +13,7 @@ from geo.trajectory import Trajectory
 from geo.world import World
 
 
+@runtime_checkable
 class FrameSource(Protocol):
     """Images that are decoded when asked for. Random access works; rising order is fastest."""
 
@@ -23,6 +24,7 @@ class FrameSource(Protocol):
         ...
 
 
+@runtime_checkable
 class DepthSource(Protocol):
     """Depth images that are decoded when asked for."""
 
