@@ -1,5 +1,7 @@
 """Directions about the vertical. Angles are degrees, clockwise seen from above: positive = to the right."""
 
+import math
+
 import numpy as np
 from jaxtyping import Float
 
@@ -21,11 +23,16 @@ def level_length(vector: Vec3, up: Vec3) -> float:
 def bearing_deg(forward: Vec3, direction: Vec3, up: Vec3) -> float:
     """Angle from ``forward`` to ``direction`` about ``up``, in (-180, 180], positive to the right.
 
-    With forward = +y, direction = +x and up = +z it is +90: cross(x, y) = z.
+    With forward = +y, direction = +x and up = +z it is +90. Both vectors' level parts count: their sine is
+    up . (direction x forward), their cosine what is left of the dot product without the upright parts.
     """
-    ahead, aside = horizontal(forward, up), horizontal(direction, up)
-    sine = float(np.cross(aside, ahead) @ (up / np.linalg.norm(up)))
-    return float(np.degrees(np.arctan2(sine, ahead @ aside)))
+    fx, fy, fz = forward.tolist()
+    dx, dy, dz = direction.tolist()
+    ux, uy, uz = up.tolist()
+    length = math.sqrt(ux * ux + uy * uy + uz * uz)
+    triple = ux * (dy * fz - dz * fy) + uy * (dz * fx - dx * fz) + uz * (dx * fy - dy * fx)
+    upright = (fx * ux + fy * uy + fz * uz) * (dx * ux + dy * uy + dz * uz) / (length * length)
+    return math.degrees(math.atan2(triple / length, fx * dx + fy * dy + fz * dz - upright))
 
 
 def elevation_deg(direction: Vec3, up: Vec3) -> float:

@@ -5,40 +5,38 @@ from collections.abc import Callable
 import numpy as np
 
 from spatial_qa.decide import Measurement, scalar
-from spatial_qa.gaps import surface_gap_m
+from spatial_qa.gaps import surface_gap
 from spatial_qa.noise import propagate
 from spatial_qa.operations.registry import Operands, operation
 from spatial_qa.view import Body, NotMeasurable, SceneView, Viewer
 
 
 def gaps_from(view: SceneView, anchor: Body, others: list[Body]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Surface distances from one body to others, their sigmas, and the sigmas that a comparison needs.
+    """Surface distances from one body to others [K], their sigmas [K], and those of their differences [K K].
 
-    The last is the standard deviation of ``gap_i - gap_j`` contributions without the anchor's shared part
-    left in: [K K] of differences.
+    In a difference the anchor's own uncertainty largely cancels.
     """
-    vectors = [v for body in (anchor, *others) for v in (body.center, body.extent)]
-
-    def distances(*values: np.ndarray) -> np.ndarray:
-        return np.array(
-            [
-                surface_gap_m(
-                    values[0], values[1], anchor.rotation, values[2 + 2 * i], values[3 + 2 * i], body.rotation
-                )
-                for i, body in enumerate(others)
-            ]
-        )
-
-    def with_differences(*values: np.ndarray) -> np.ndarray:
-        single = distances(*values)
-        return np.concatenate([single, (single[:, None] - single[None, :]).ravel()])
-
-    value, sigma = propagate(with_differences, *vectors)
-    count = len(others)
+    a, side_a = anchor.center, anchor.extent
+    found = [
+        surface_gap(a.value, side_a.value, anchor.rotation, o.center.value, o.extent.value, o.rotation) for o in others
+    ]
+    normals, sides = np.stack([gap.normal for gap in found]), np.stack([gap.per_side_a for gap in found])
     shape = np.array([_shape_sigma(view, body) for body in others])
-    own = np.hypot(sigma[:count], np.hypot(shape, _shape_sigma(view, anchor)))
-    between = np.sqrt(sigma[count:].reshape(count, count) ** 2 + shape[:, None] ** 2 + shape[None, :] ** 2)
-    return value[:count], own, between
+    own = shape**2 + np.array(
+        [
+            gap.normal @ o.center.covariance @ gap.normal + gap.per_side_b @ o.extent.covariance @ gap.per_side_b
+            for gap, o in zip(found, others, strict=True)
+        ]
+    )
+
+    def anchors_part(normal: np.ndarray, side: np.ndarray) -> np.ndarray:
+        through_center = np.einsum("...i,ij,...j->...", normal, a.covariance, normal)
+        return np.asarray(through_center + np.einsum("...i,ij,...j->...", side, side_a.covariance, side))
+
+    single = np.sqrt(own + anchors_part(normals, sides) + _shape_sigma(view, anchor) ** 2)
+    shared = anchors_part(normals[:, None] - normals[None], sides[:, None] - sides[None])
+    between = np.sqrt(own[:, None] + own[None, :] + shared)
+    return np.array([gap.distance_m for gap in found]), single, between
 
 
 def _shape_sigma(view: SceneView, body: Body) -> float:

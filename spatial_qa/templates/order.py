@@ -64,8 +64,8 @@ def between(stage: Stage) -> Candidates:
     for before, event, after in zip(times[:-2], log, times[2:], strict=True):
         if event.object_id not in stage.labels:
             continue
-        from_ns = _frame_time(stage, (before + event.time_ns) // 2, max(event.time_ns - 2 * NS, before))
-        to_ns = _frame_time(stage, (event.time_ns + after) // 2, min(event.time_ns + 2 * NS, after))
+        from_ns = _frame_time(stage, max((before + event.time_ns) // 2, event.time_ns - 2 * NS))
+        to_ns = _frame_time(stage, min((event.time_ns + after) // 2, event.time_ns + 2 * NS))
         others = [i for i in stage.labels if i != event.object_id]
         window = stage.span(from_ns, to_ns)
         if window is None or len(others) < 3:
@@ -77,11 +77,8 @@ def between(stage: Stage) -> Candidates:
         yield _between(stage, event.kind.value, event.object_id, drawn[:3], (from_ns, to_ns), whole, window)
 
 
-def _frame_time(stage: Stage, middle_ns: int, nearest_ns: int) -> int:
-    """A frame's time between an event and its neighbour: half way, but no further than two seconds."""
-    early = min(middle_ns, nearest_ns) if middle_ns > nearest_ns else nearest_ns
-    wanted = early if middle_ns > nearest_ns else max(middle_ns, nearest_ns)
-    return int(stage.view.scene.timestamps_ns[stage.view.frame(wanted)])
+def _frame_time(stage: Stage, time_ns: int) -> int:
+    return int(stage.view.scene.timestamps_ns[stage.view.frame(time_ns)])
 
 
 def _between(
