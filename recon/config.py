@@ -13,7 +13,7 @@ class ReconstructConfig:
     """Width of the training views; the height follows the canonical camera."""
     coarse_fraction: float = 0.3
     """Share of the iterations at half that width, first."""
-    iterations: int = 900
+    iterations: int = 700
     """Optimiser steps in all (one view each). Time is bounded by this, never by a clock. 0 = initialisation only."""
     max_gaussians: int = 60_000
     """Upper bound of the model's size; initialisation picks its resolution so that it fits."""
@@ -51,7 +51,7 @@ class ReconstructConfig:
     forearm_length_m: float = 0.35
     """Length of the forearm masked beyond the wrist."""
 
-    learning_rate_means: float = 2.0e-3
+    learning_rate_means: float = 4.0e-2
     """Step of the centres, as a share of each Gaussian's own initial size."""
     learning_rate_scales: float = 5.0e-3
     """Step of log scales."""

@@ -15,6 +15,8 @@ ALPHA_THRESHOLD = 0.5
 """Below this a pixel has no depth, whatever the numbers say (case G1)."""
 _SPLIT_SHARE = 0.02  # a spread along the ray above 2 % of the depth means two surfaces in one pixel
 _SPLIT_FLOOR_M = 0.01
+_MIN_GAP_M = 1e-4  # mean and median closer than this: one surface
+_SURE_SHARE = 0.15
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,32 @@ def render(
     nan = np.float32(np.nan)
     expected = np.where(enough, image.depth_sum / np.where(enough, image.alpha, 1.0), nan).astype(np.float32)
     median = np.where(enough, image.statistics.median_z, nan).astype(np.float32)
+    spread = ray_spread(expected, median, np.where(enough, image.statistics.variance_z, nan))
     error = sigma or DepthSigma()
     with np.errstate(invalid="ignore"):
-        spread = np.maximum(image.statistics.variance_z, 0.0)
-        model_error = np.square(error.floor_m + error.per_m * np.square(expected))
-        sigma_z = np.where(enough, np.sqrt(spread + model_error), nan).astype(np.float32)
+        sigma_z = np.hypot(spread, error.floor_m + error.per_m * np.square(expected)).astype(np.float32)
     return RenderedView(np.clip(image.rgb, 0, 1), image.alpha, expected, median, sigma_z)
+
+
+def ray_spread(
+    expected_z_m: Float32[np.ndarray, "H W"],
+    median_z_m: Float32[np.ndarray, "H W"],
+    variance_z_m2: Float32[np.ndarray, "H W"],
+) -> Float32[np.ndarray, "H W"]:
+    """Standard deviation of a pixel's depth that comes from what lies along its ray.
+
+    The weights are read as two surfaces: with e = |expected - median| and variance v, the other one is d = v / e + e
+    away and holds the share s = e / d. A small share far behind (a front that is not quite opaque) makes a large
+    variance but leaves little doubt; near one half the pixel may belong to either. The square returned is
+    min(v, e^2) + p d^2, with p = max(0, s - 0.15), the chance that the other surface is the right one.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance = np.maximum(variance_z_m2, 0.0)
+        gap = np.abs(expected_z_m - median_z_m)
+        distance = np.where(gap > _MIN_GAP_M, variance / gap + gap, 0.0)
+        share = np.where(distance > 0, gap / distance, 0.0)
+        doubt = np.maximum(share - _SURE_SHARE, 0.0)
+        return np.sqrt(np.minimum(variance, gap**2) + doubt * distance**2).astype(np.float32)
 
 
 def surface_depth(view: RenderedView, choice: str = "edge") -> Float32[np.ndarray, "H W"]:
