@@ -54,7 +54,7 @@ def make_table(
     if width < 2 or height < 2 or width * height * 3 >= 2**31:
         raise KernelError(f"source image {width}x{height} must have at least 2x2 pixels and below 2^31 bytes")
     if source_xy.shape != (*valid.shape, 2):
-        raise KernelError(f"map has shape {source_xy.shape}, its mask {valid.shape}")
+        raise KernelError(f"map has shape {source_xy.shape}, its mask {valid.shape}: the same [H, W] is needed")
     x, y = source_xy[..., 0], source_xy[..., 1]
     with np.errstate(invalid="ignore"):
         inside = valid & (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)

@@ -5,7 +5,7 @@ import pytest
 
 from geo.cameras import KannalaBrandtCamera, PinholeCamera
 from geo.depth import clean_depth, ray_to_z_depth, reproject_depth, sample_depth, unproject, z_to_ray_distance
-from geo.errors import CameraError, GeoError, PoseError, ShapeError
+from geo.errors import GeoError, PoseError, ShapeError
 from geo.se3 import rotation_from_axis_angle
 
 SOURCE = PinholeCamera(96, 72, 60.0, 60.0, 47.5, 35.5)
