@@ -5,12 +5,21 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float32, Int64, UInt8, UInt16
 
-from egospatial.simulator.hand import ArmShape, arm_capsules, capsule_mesh, hand_capsules
+from egospatial.simulator.hand import ArmShape, arm_capsules, capsule_body, hand_capsules
 from egospatial.simulator.materials import Material, Pattern, srgb
-from egospatial.simulator.meshes import Mesh
 from egospatial.simulator.picture import SHUTTER_S, Darkroom, image_motion
 from egospatial.simulator.presets import Preset
-from egospatial.simulator.raycast import NOTHING, Bodies, BodyModel, BodySet, cast, instance_ids_of
+from egospatial.simulator.raycast import (
+    NOTHING,
+    SURFACE,
+    Bodies,
+    BodyModel,
+    BodySet,
+    Hits,
+    cast,
+    instance_ids_of,
+    rays_in,
+)
 from egospatial.simulator.script import Scene
 from egospatial.simulator.sensor_noise import exact_depth_mm, noisy_depth_mm
 from egospatial.simulator.shading import shade
@@ -65,8 +74,7 @@ class FrameMaker:
         """Render a frame of the reference camera."""
         time_s = index / self.preset.rate_hz
         moment = self.timeline.at(time_s)
-        poses, soft = self._poses(moment)
-        bodies = self.bodies.at(poses, soft)
+        bodies = self._bodies(moment)
         ids = self._canonical_ids(moment, bodies)
         depth_ids, z_depth, static_z = self._true_depth(moment, bodies)
         return Frame(
@@ -80,60 +88,58 @@ class FrameMaker:
             moment,
         )
 
-    def _poses(self, moment: Moment) -> tuple[Float[np.ndarray, "G 4 4"], dict[int, Mesh]]:
+    def _poses(self, moment: Moment) -> Float[np.ndarray, "G 4 4"]:
+        """Poses by geometry id: room, objects, hand, arm."""
+        hand, arm = moment.hand.world_from_hand, _arm_pose(moment.arm)
+        return np.concatenate([np.eye(4)[None], moment.world_from_object, hand[None], arm[None]])
+
+    def _bodies(self, moment: Moment) -> Bodies:
         count = len(self.scene.specs)
-        arm = moment.arm
-        poses = np.concatenate(
-            [np.eye(4)[None], moment.world_from_object, moment.hand.world_from_hand[None], _arm_pose(arm)[None]]
-        )
         soft = {
-            count + 1: capsule_mesh(hand_capsules(arm.joints_in_world)),
-            count + 2: capsule_mesh(arm_capsules(arm), sides=18),
+            count + 1: capsule_body(hand_capsules(moment.arm.joints_in_world)),
+            count + 2: capsule_body(arm_capsules(moment.arm), sides=18),
         }
-        return poses, soft
+        return self.bodies.at(self._poses(moment), soft)
 
     def _picture(self, index: int, time_s: float, moment: Moment, bodies: Bodies) -> UInt8[np.ndarray, "H W 3"]:
         view = self.views.fisheye
-        origin = moment.world_from_head[:3, 3]
-        directions = view.directions_in(moment.world_from_head)
-        hits = cast(bodies.scene, origin, directions)
-        angle = 1.0 / self.preset.fisheye_focal_px_per_rad
-        light = shade(origin, directions, hits, bodies, self.scene.room.lights, angle)
+        rays = rays_in(moment.world_from_head, view.directions)
+        hits = cast(bodies.scene, rays, SURFACE)
+        light = shade(rays, hits, bodies, self.scene.room.lights, 1.0 / self.preset.fisheye_focal_px_per_rad)
         motion = None
         if not self.preset.exact:
             ends = tuple(
-                (end.world_from_head, self._poses(end)[0])
+                (end.world_from_head, self._poses(end))
                 for end in (self.timeline.at(time_s + half) for half in (-SHUTTER_S / 2, SHUTTER_S / 2))
             )
-            motion = image_motion(view, origin, directions, hits, bodies, (ends[0], ends[1]))
+            motion = image_motion(view, rays, hits, bodies, (ends[0], ends[1]))
         rng = np.random.default_rng([self.seed, _PICTURE_STREAM, index])
         return self.darkroom.develop(light, motion, time_s, rng)
 
     def _sensor(self, index: int, moment: Moment, bodies: Bodies) -> UInt16[np.ndarray, "h w"]:
         view = self.views.sensor
-        hits, directions, z_depth = _z_depth(view, moment, bodies)
+        hits, rays, z_depth = _z_depth(view, moment, bodies, ("t_hit", "primitive_normals"))
         if self.preset.exact:
             return exact_depth_mm(z_depth)
-        facing = np.abs(np.einsum("ij,ij->i", directions, hits["primitive_normals"])).reshape(z_depth.shape)
+        facing = np.abs((rays[:, 3:] * hits["primitive_normals"]).sum(axis=1)).reshape(z_depth.shape)
         rng = np.random.default_rng([self.seed, _DEPTH_STREAM, index])
         return noisy_depth_mm(z_depth, facing, self.preset.depth_focal_px, rng)
 
     def _canonical_ids(self, moment: Moment, bodies: Bodies) -> UInt8[np.ndarray, "C C"]:
         view = self.views.canonical
         world_from_camera = moment.world_from_head @ view.head_from_camera
-        hits = cast(bodies.scene, world_from_camera[:3, 3], view.directions_in(world_from_camera))
+        hits = cast(bodies.scene, rays_in(world_from_camera, view.directions))
         return instance_ids_of(hits, bodies).reshape(view.seen.shape)
 
     def _true_depth(self, moment: Moment, bodies: Bodies) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ids, depth, and depth without what moves (cast again only where something that moves is in front)."""
         view = self.views.canonical_depth
-        hits, directions, z_depth = _z_depth(view, moment, bodies)
+        hits, rays, z_depth = _z_depth(view, moment, bodies, ("t_hit", "geometry_ids"))
         ids = instance_ids_of(hits, bodies).reshape(view.seen.shape)
         static = z_depth.copy()
         covered = np.flatnonzero(np.isin(ids, self.moving_ids))
         if len(covered):
-            origin = (moment.world_from_head @ view.head_from_camera)[:3, 3]
-            behind = cast(self.static_scene, origin, directions[covered])
+            behind = cast(self.static_scene, rays[covered], ("t_hit",))
             static.ravel()[covered] = behind["t_hit"] * view.directions[covered, 2]
         return ids, z_depth, static
 
@@ -156,17 +162,17 @@ class FrameMaker:
         )
         height, width = view.seen.shape
         rays = view.directions.reshape(height, width, 3)[rows, cols].reshape(-1, 3)
-        turned = np.ascontiguousarray(rays @ object_from_camera[:3, :3].T.astype(np.float32))
-        hits = cast(self.alone[index], object_from_camera[:3, 3], turned)
+        hits = cast(self.alone[index], rays_in(object_from_camera, rays))
         return int((hits["geometry_ids"] != NOTHING).sum())
 
 
-def _z_depth(view: View, moment: Moment, bodies: Bodies) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+def _z_depth(
+    view: View, moment: Moment, bodies: Bodies, wanted: tuple[str, ...]
+) -> tuple[Hits, np.ndarray, np.ndarray]:
     """Hits, rays in world and depth along the view's axis (inf where nothing is hit)."""
-    world_from_camera = moment.world_from_head @ view.head_from_camera
-    directions = view.directions_in(world_from_camera)
-    hits = cast(bodies.scene, world_from_camera[:3, 3], directions)
-    return hits, directions, (hits["t_hit"] * view.directions[:, 2]).reshape(view.seen.shape)
+    rays = rays_in(moment.world_from_head @ view.head_from_camera, view.directions)
+    hits = cast(bodies.scene, rays, wanted)
+    return hits, rays, (hits["t_hit"] * view.directions[:, 2]).reshape(view.seen.shape)
 
 
 def _window(
@@ -204,9 +210,9 @@ def _deepest(mask: np.ndarray) -> tuple[int, float, tuple[float, float]]:
 def _hand_model(shape: ArmShape, seed: int) -> tuple[BodyModel, BodyModel]:
     skin = Material(Pattern.MOTTLED, (srgb("c99a7c"),), grain=0.12, grain_scale_m=0.02, seed=seed + 5)
     sleeve = Material(Pattern.STRIPES, (srgb("46546b"), srgb("5f6f88")), 0.022, 0.2, 0.02, seed=seed + 6)
-    hand = capsule_mesh(hand_capsules(shape.joints_in_world))
-    arm = capsule_mesh(arm_capsules(shape), sides=18)
-    return BodyModel(hand, (skin,), HAND_ID), BodyModel(arm, (sleeve,), ARM_ID)
+    hand = capsule_body(hand_capsules(shape.joints_in_world))
+    arm = capsule_body(arm_capsules(shape), sides=18)
+    return BodyModel(hand.mesh, (skin,), HAND_ID), BodyModel(arm.mesh, (sleeve,), ARM_ID)
 
 
 def _arm_pose(shape: ArmShape) -> Float[np.ndarray, "4 4"]:

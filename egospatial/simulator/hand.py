@@ -5,6 +5,7 @@ The hand frame has its origin between thumb and fingertips, +x where the fingers
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +13,8 @@ from jaxtyping import Float
 from egospatial.simulator.meshes import Mesh
 
 FINGER_RADIUS_M = 0.008
-FOREARM_M = 0.26
+FOREARM_M = 0.27
+UPPER_ARM_M = 0.30
 UPPER_ARM_RADIUS_M = 0.047
 _SPREAD_M = np.array([0.024, 0.008, -0.008, -0.023])  # index to little finger, along +z of the hand frame
 _LENGTH = np.array([0.96, 1.0, 0.95, 0.82])
@@ -104,15 +106,19 @@ def _finger(base: np.ndarray, tip: np.ndarray, bulge_m: float, shares: tuple[flo
 
 
 def arm_shape(pose: HandPose, shoulder_in_world: Float[np.ndarray, "3"]) -> ArmShape:
-    """Hand joints, and an elbow that hangs below the line from shoulder to wrist."""
+    """Hand joints, and an elbow where two bones reach it, hanging down and following the back of the hand."""
     joints = hand_joints(pose)
     wrist = joints[0]
-    to_shoulder = shoulder_in_world - wrist
-    distance = max(float(np.linalg.norm(to_shoulder)), 1e-6)
-    along = to_shoulder / distance
+    to_wrist = wrist - shoulder_in_world
+    distance = max(float(np.linalg.norm(to_wrist)), 1e-6)
+    along = to_wrist / distance
+    # Law of cosines; an arm that is too short is taken as stretched.
+    share = (UPPER_ARM_M**2 - FOREARM_M**2 + distance**2) / (2 * distance)
+    height = np.sqrt(max(UPPER_ARM_M**2 - share**2, 0.03**2))
     back = -pose.world_from_hand[:3, 0]
-    direction = 0.75 * along + 0.45 * back + np.array([0.0, 0.0, -0.1])
-    elbow = wrist + FOREARM_M * direction / np.linalg.norm(direction)
+    outwards = np.array([0.6 * back[0], 0.6 * back[1], -0.7])
+    outwards = outwards - (outwards @ along) * along
+    elbow = shoulder_in_world + share * along + height * outwards / max(float(np.linalg.norm(outwards)), 1e-6)
     return ArmShape(joints, elbow, shoulder_in_world)
 
 
@@ -140,29 +146,39 @@ def arm_capsules(shape: ArmShape) -> list[tuple[np.ndarray, np.ndarray, float, f
     ]
 
 
-def capsule_mesh(capsules: list[tuple[np.ndarray, np.ndarray, float, float]], sides: int = 12) -> Mesh:
-    """All capsules as one mesh (closed; they overlap at the joints)."""
+@dataclass(frozen=True)
+class SoftBody:
+    """A mesh in world that changes its shape; the triangles stay the same. Normals are per triangle corner."""
+
+    mesh: Mesh
+    corner_normals_in_world: Float[np.ndarray, "F 3 3"]
+
+
+def capsule_body(capsules: list[tuple[np.ndarray, np.ndarray, float, float]], sides: int = 12) -> SoftBody:
+    """All capsules as one body (each closed; they overlap at the joints)."""
     template, faces = _unit_capsule(sides)
+    a, b = (np.stack([capsule[end] for capsule in capsules]) for end in (0, 1))
+    radii = np.array([capsule[2:] for capsule in capsules])
+    directions = np.einsum("cij,vj->cvi", _frames_along(b - a), template)
     top = template[:, 2] > 0
-    vertices, triangles = [], []
-    for index, (a, b, radius_a, radius_b) in enumerate(capsules):
-        rotation = _frame_along(b - a)
-        directions = template @ rotation.T
-        ends = np.where(top[:, None], b + radius_b * directions, a + radius_a * directions)
-        vertices.append(ends)
-        triangles.append(faces + index * len(template))
-    joined = np.concatenate(triangles)
-    return Mesh(np.concatenate(vertices), joined, np.zeros(len(joined), dtype=np.int64))
+    radius = np.where(top, radii[:, 1:], radii[:, :1])
+    vertices = np.where(top[None, :, None], b[:, None], a[:, None]) + radius[..., None] * directions
+    offsets = len(template) * np.arange(len(capsules))
+    triangles = (faces[None] + offsets[:, None, None]).reshape(-1, 3)
+    mesh = Mesh(vertices.reshape(-1, 3), triangles, np.zeros(len(triangles), dtype=np.int64))
+    return SoftBody(mesh, directions.reshape(-1, 3)[triangles])
 
 
-def _frame_along(direction: np.ndarray) -> np.ndarray:
-    z = direction / max(float(np.linalg.norm(direction)), 1e-9)
-    helper = np.array([1.0, 0.0, 0.0]) if abs(z[0]) < 0.8 else np.array([0.0, 1.0, 0.0])
+def _frames_along(directions: Float[np.ndarray, "C 3"]) -> Float[np.ndarray, "C 3 3"]:
+    """Rotations whose z axis points along each direction."""
+    z = directions / np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-9)
+    helper = np.where(np.abs(z[:, :1]) < 0.8, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
     x = np.cross(helper, z)
-    x /= np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return np.stack([x, np.cross(z, x), z], axis=2)
 
 
+@lru_cache(maxsize=4)
 def _unit_capsule(sides: int) -> tuple[np.ndarray, np.ndarray]:
     """Directions on the unit sphere: two half spheres whose rims are joined."""
     latitudes = np.radians([-60.0, -25.0, -1e-3, 1e-3, 25.0, 60.0])

@@ -14,6 +14,7 @@ from egospatial.simulator.room import Room, Support
 CLEARANCE_M = 0.032  # between footprints
 MARGIN_M = 0.03  # from a surface's edge
 MIN_MOVE_M = 0.22  # a moved object ends at least so far from where it was
+GRASP_YAW_RAD = (0.65, 1.25)  # of the fingers, to the left of straight ahead
 _TRIES = 400
 _WANTED = 24  # layouts to choose the clearest of
 
@@ -110,6 +111,8 @@ def _arrange(wishes: list[_Wish], room: Room, rng: np.random.Generator) -> list[
 def _draw(wish: _Wish, support: Support, rng: np.random.Generator) -> _Spot | None:
     if wish.half_xy_m[0] > 0.12 and wish.half_xy_m[1] > 0.08:  # crates stand across
         yaw = np.pi / 2 + rng.uniform(-0.2, 0.2)
+    elif wish.in_reach:  # as a right hand that comes from the right likes it
+        yaw = rng.uniform(*GRASP_YAW_RAD)
     else:
         yaw = rng.uniform(-0.6, 0.6)
     c, s = abs(np.cos(yaw)), abs(np.sin(yaw))
@@ -160,7 +163,7 @@ def _pose_on(support: Support, spot: _Spot, height_m: float) -> Float[np.ndarray
 
 def _hidden_share(support: Support, wishes: list[_Wish], spots: list[_Spot]) -> float:
     """How much the things on a support hide each other from somebody who stands there (angular rectangles)."""
-    eye = np.array([-support.stance_gap_m, 0.0, 0.62])
+    eye = np.array([-support.stance_gap_m, 0.0, 0.52])
     rows = []
     for wish, spot in zip(wishes, spots, strict=True):
         if wish.support != support.name:

@@ -56,7 +56,7 @@ def grounding_points(
     A frame is good if the object shows at least 150 px (at the canonical size of 1024, scaled with it), hardly
     anything hides it and it is not cut by the border of the view much; the first point is always at rest.
     """
-    out = {}
+    out: dict[int, tuple[Point, ...]] = {}
     for index, rests in enumerate(timeline.rests):
         good = _good_frames(index, sightings, preset)
         chosen: list[int] = []

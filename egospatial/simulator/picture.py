@@ -2,29 +2,29 @@
 
 from typing import Any
 
-import numba
 import numpy as np
-from jaxtyping import Float, Float32, UInt8
+from jaxtyping import Float32, UInt8
 
 from cuda_kernels.jit import jit
-from egospatial.simulator.raycast import Bodies
+from egospatial.simulator.raycast import Bodies, Hits
 from egospatial.simulator.views import View
 
 SHUTTER_S = 0.008
 _TAPS = 5
 
 
-@jit(parallel=True)
+@jit(nogil=True)
 def _image_motion(
-    points: Any, geometry_ids: Any, early: Any, late: Any, focal: float, coefficients: Any, out: Any
+    rays: Any, distances: Any, geometry_ids: Any, early: Any, late: Any, focal: float, coefficients: Any, out: Any
 ) -> None:
     """Displacement of each pixel's surface point over the shutter time (KB4 projection at both ends)."""
-    for i in numba.prange(points.shape[0]):
+    for i in range(rays.shape[0]):
         g = geometry_ids[i]
         if g == np.uint32(0xFFFFFFFF):
             out[i, 0] = out[i, 1] = 0.0
             continue
-        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        t = distances[i]
+        x, y, z = rays[i, 0] + t * rays[i, 3], rays[i, 1] + t * rays[i, 4], rays[i, 2] + t * rays[i, 5]
         du, dv = 0.0, 0.0
         for end in range(2):
             m = late[g] if end == 1 else early[g]
@@ -42,11 +42,11 @@ def _image_motion(
         out[i, 0], out[i, 1] = du, dv
 
 
-@jit(parallel=True)
+@jit(nogil=True)
 def _smear(image: Any, motion: Any, taps: int, out: Any) -> None:
     """Mean of the image along each pixel's motion, bilinear, borders held."""
     height, width = image.shape[0], image.shape[1]
-    for v in numba.prange(height):
+    for v in range(height):
         for u in range(width):
             du, dv = motion[v, u, 0], motion[v, u, 1]
             if du * du + dv * dv < 0.04:
@@ -82,7 +82,7 @@ def _smear(image: Any, motion: Any, taps: int, out: Any) -> None:
             out[v, u, 0], out[v, u, 1], out[v, u, 2] = r / taps, g / taps, b / taps
 
 
-@jit(parallel=True)
+@jit(nogil=True)
 def _develop(
     image: Any, gain: float, curve: Any, grain: Any, shift_v: int, shift_u: int, amount: float, out: Any
 ) -> None:
@@ -90,7 +90,7 @@ def _develop(
     height, width = image.shape[0], image.shape[1]
     last = curve.shape[0] - 1
     size_v, size_u = grain.shape[0], grain.shape[1]
-    for v in numba.prange(height):
+    for v in range(height):
         up, down = max(v - 1, 0), min(v + 1, height - 1)
         for u in range(width):
             left, right = max(u - 1, 0), min(u + 1, width - 1)
@@ -150,21 +150,22 @@ class Darkroom:
 
 def image_motion(
     view: View,
-    origin: Float[np.ndarray, "3"],
-    directions: Float32[np.ndarray, "P 3"],
-    hits: dict[str, np.ndarray],
+    rays: Float32[np.ndarray, "P 6"],
+    hits: Hits,
     bodies: Bodies,
     ends: tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
 ) -> Float32[np.ndarray, "P 2"]:
     """How far each pixel's surface point moves in the image while the shutter is open.
 
     Args:
-        ends: (world_from_camera, world_from_body [G 4 4]) when it opens and when it closes.
+        view: The KB4 view that the rays belong to.
+        rays: Its rays in world in the middle of the exposure.
+        hits: What they meet.
+        bodies: Poses in the middle of the exposure.
+        ends: (world_from_camera, world_from_body [G 4 4]) when the shutter opens and when it closes.
     """
     maps = [np.linalg.inv(camera) @ poses @ bodies.body_from_world for camera, poses in ends]
-    distance = np.where(np.isfinite(hits["t_hit"]), hits["t_hit"], 0.0).astype(np.float32)
-    points = origin.astype(np.float32) + distance[:, None] * directions
-    out = np.empty((len(points), 2), dtype=np.float32)
+    out = np.empty((len(rays), 2), dtype=np.float32)
     params = view.camera.params
-    _image_motion(points, hits["geometry_ids"], maps[0], maps[1], float(params[0]), params[4:8], out)
+    _image_motion(rays, hits["t_hit"], hits["geometry_ids"], maps[0], maps[1], float(params[0]), params[4:8], out)
     return out

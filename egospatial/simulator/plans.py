@@ -12,7 +12,7 @@ from egospatial.simulator.catalogue import Maker, ObjectSpec, reseeded
 class Step:
     """One step. ``where`` is a support's name or a role's; moves end there."""
 
-    verb: str  # survey, glance, move, into, use, walk
+    verb: str  # survey, watch, glance, move, into, use, walk
     role: str = ""
     where: str = ""
     seconds: float = 0.0
@@ -24,6 +24,7 @@ class Plan:
 
     roles: dict[str, str]
     steps: tuple[Step, ...]
+    room_width_m: float = 4.4
     tempo: float = 1.0
 
 
@@ -41,11 +42,12 @@ PLANS: dict[str, Plan] = {
             "second small": "shelf",
         },
         (
-            Step("survey", where="table", seconds=0.35),
+            Step("watch", where="shelf", seconds=0.45),
             Step("move", "mover", "table"),
             Step("into", "small", "crate"),
-            Step("glance", where="shelf", seconds=0.75),
+            Step("glance", where="shelf", seconds=0.4),
         ),
+        room_width_m=3.3,
         tempo=1.45,
     ),
     "demo": Plan(
@@ -69,6 +71,7 @@ PLANS: dict[str, Plan] = {
             Step("glance", where="counter", seconds=0.8),
             Step("move", "small", "shelf"),
         ),
+        room_width_m=4.0,
         tempo=1.15,
     ),
     "standard": Plan(
@@ -131,7 +134,7 @@ def cast_roles(plan: Plan, rng: np.random.Generator) -> dict[str, ObjectSpec]:
             left[id(pool)] = [pool[k] for k in rng.permutation(len(pool))]
     pair = catalogue.LOOK_ALIKES[int(rng.integers(len(catalogue.LOOK_ALIKES)))]
     special = {"look-alike": pair[0], "second look-alike": pair[1]}
-    out = {}
+    out: dict[str, ObjectSpec] = {}
     for role in plan.roles:
         made = special[role]() if role in special else left[id(_POOLS[role])].pop(0)()
         if role == "second look-alike":

@@ -4,13 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
+from cuda_kernels.jit import jit
+from egospatial.simulator.hand import SoftBody
 from egospatial.simulator.materials import Material, MaterialTable, pack
 from egospatial.simulator.meshes import Mesh, corner_normals
 
 NOTHING = np.uint32(0xFFFFFFFF)
-_ANSWERS = ("t_hit", "geometry_ids", "primitive_ids", "primitive_uvs", "primitive_normals")
+SURFACE = ("t_hit", "geometry_ids", "primitive_ids", "primitive_uvs")  # what shading needs
+Hits = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -49,25 +52,22 @@ class BodySet:
         self.materials = pack(table)
         self._normals = [corner_normals(model.mesh).astype(np.float32) for model in models]
 
-    def at(self, world_from_body: Float[np.ndarray, "G 4 4"], soft: dict[int, Mesh] | None = None) -> Bodies:
-        """The scene with these poses. ``soft`` meshes are in world and replace the body's own (same triangles)."""
+    def at(self, world_from_body: Float[np.ndarray, "G 4 4"], soft: dict[int, SoftBody] | None = None) -> Bodies:
+        """The scene with these poses. ``soft`` bodies are in world and replace the body's own (same triangles)."""
         import open3d as o3d
 
         scene = o3d.t.geometry.RaycastingScene()
         normals = list(self._normals)
         for index, model in enumerate(self.models):
             pose = world_from_body[index]
-            mesh = model.mesh
             if soft and index in soft:
-                mesh = soft[index]
-                in_body = Mesh((mesh.vertices - pose[:3, 3]) @ pose[:3, :3], mesh.triangles, mesh.parts)
-                normals[index] = corner_normals(in_body).astype(np.float32)
-                vertices = mesh.vertices
+                vertices = soft[index].mesh.vertices
+                normals[index] = (soft[index].corner_normals_in_world @ pose[:3, :3]).astype(np.float32)
             else:
-                vertices = mesh.vertices @ pose[:3, :3].T + pose[:3, 3]
+                vertices = model.mesh.vertices @ pose[:3, :3].T + pose[:3, 3]
             scene.add_triangles(
                 o3d.core.Tensor(np.ascontiguousarray(vertices, dtype=np.float32)),
-                o3d.core.Tensor(np.ascontiguousarray(mesh.triangles, dtype=np.uint32)),
+                o3d.core.Tensor(np.ascontiguousarray(model.mesh.triangles, dtype=np.uint32)),
             )
         counts = [len(item) for item in self._material_of]
         inverse = np.linalg.inv(world_from_body)
@@ -83,20 +83,40 @@ class BodySet:
         )
 
 
-def cast(
-    scene: Any, origin_in_world: Float[np.ndarray, "3"], directions_in_world: Float[np.ndarray, "N 3"]
-) -> dict[str, np.ndarray]:
-    """First hit of each ray: ``t_hit`` (in units of the direction's length), ``geometry_ids``, ... as arrays."""
+@jit(nogil=True)
+def _turned(directions: Any, a_from_b: Any, out: Any) -> None:
+    for i in range(directions.shape[0]):
+        x, y, z = directions[i, 0], directions[i, 1], directions[i, 2]
+        for c in range(3):
+            out[i, c] = a_from_b[c, 3]
+            out[i, c + 3] = a_from_b[c, 0] * x + a_from_b[c, 1] * y + a_from_b[c, 2] * z
+
+
+def rays_in(
+    a_from_camera: Float[np.ndarray, "4 4"], directions_in_camera: Float32[np.ndarray, "N 3"]
+) -> Float32[np.ndarray, "N 6"]:
+    """Rays (origin, direction) of a camera in frame a."""
+    out = np.empty((len(directions_in_camera), 6), dtype=np.float32)
+    _turned(np.ascontiguousarray(directions_in_camera), np.ascontiguousarray(a_from_camera, dtype=np.float32), out)
+    return out
+
+
+def cast(scene: Any, rays: Float32[np.ndarray, "N 6"], wanted: tuple[str, ...] = ("geometry_ids",)) -> Hits:
+    """First hit of each ray. ``t_hit`` is in units of the direction's length, inf where nothing is hit.
+
+    Args:
+        scene: Of ``BodySet.at``.
+        rays: Origins and directions in world.
+        wanted: Names of Open3D's answers to hand out: t_hit, geometry_ids, primitive_ids, primitive_uvs,
+            primitive_normals.
+    """
     import open3d as o3d
 
-    rays = np.empty((len(directions_in_world), 6), dtype=np.float32)
-    rays[:, :3] = origin_in_world
-    rays[:, 3:] = directions_in_world
-    hits = scene.cast_rays(o3d.core.Tensor(rays))
-    return {name: hits[name].numpy() for name in _ANSWERS}
+    hits = scene.cast_rays(o3d.core.Tensor.from_numpy(rays))
+    return {name: hits[name].numpy() for name in wanted}
 
 
-def instance_ids_of(hits: dict[str, np.ndarray], bodies: Bodies) -> np.ndarray:
+def instance_ids_of(hits: Hits, bodies: Bodies) -> np.ndarray:
     """Instance id of each ray, uint8; 0 where it meets the room or nothing."""
     geometry = hits["geometry_ids"]
     return np.where(geometry == NOTHING, 0, bodies.instance_ids[np.minimum(geometry, len(bodies.instance_ids) - 1)])

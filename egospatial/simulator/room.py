@@ -85,9 +85,9 @@ class _Builder:
         return Material(Pattern.PLANKS, colors, board_m, grain, 0.05)  # type: ignore[arg-type]
 
 
-def build_room(rng: np.random.Generator) -> Room:
-    """A room 4.6-5.2 m by 3.7-4.2 m with a table, a shelf and a counter; left and right swap with the seed."""
-    width, depth, height = rng.uniform(4.6, 5.2), rng.uniform(3.7, 4.2), 2.6
+def build_room(rng: np.random.Generator, width_m: float) -> Room:
+    """A room with a table, a shelf and a counter, about so wide; left and right swap with the seed."""
+    width, depth, height = width_m + rng.uniform(-0.15, 0.25), rng.uniform(3.6, 4.1), 2.6
     build = _Builder(rng)
     _shell(build, width, depth, height)
     mirrored = bool(rng.random() < 0.5)
@@ -155,7 +155,7 @@ def _table(build: _Builder, width: float, depth: float) -> Support:
         for y in (back - d + 0.04, back - 0.1):
             low = (x + sx * (w / 2 - 0.1) - 0.03, y, 0)
             build.add(low, (low[0] + 0.06, y + 0.06, h - 0.035), build.wood(top, 0.2))
-    return Support("table", np.array([x, back - d]), np.array([0.0, 1.0]), w, d, h, 0.20)
+    return Support("table", np.array([x, back - d]), np.array([0.0, 1.0]), w, d, h, 0.14)
 
 
 def _shelf(build: _Builder, width: float, depth: float, mirrored: bool) -> Support:
@@ -181,7 +181,7 @@ def _shelf(build: _Builder, width: float, depth: float, mirrored: bool) -> Suppo
             spot += thick + rng.uniform(0.004, 0.09)
     away = np.array([-1.0 if mirrored else 1.0, 0.0])
     front = np.array([x1 if mirrored else x0, y])
-    return Support("shelf", front, away, length, d, h, 0.30)
+    return Support("shelf", front, away, length, d, h, 0.24)
 
 
 def _counter(build: _Builder, width: float, depth: float, mirrored: bool) -> Support:
@@ -207,7 +207,7 @@ def _counter(build: _Builder, width: float, depth: float, mirrored: bool) -> Sup
     build.add((wall[0], y - length / 2, h), (wall[1], y + length / 2, h + 0.45), tiles)
     away = np.array([-1.0 if mirrored else 1.0, 0.0])
     front = np.array([x1 if mirrored else x0, y])
-    return Support("counter", front, away, length, d, h, 0.24)
+    return Support("counter", front, away, length, d, h, 0.18)
 
 
 def _decoration(build: _Builder, width: float, depth: float, height: float, mirrored: bool) -> None:

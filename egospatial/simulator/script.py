@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from egospatial.simulator.catalogue import ObjectSpec
 from egospatial.simulator.hand import HandPose, retraction, rotation_y, rotation_z
-from egospatial.simulator.layout import Place
+from egospatial.simulator.layout import GRASP_YAW_RAD, Place
 from egospatial.simulator.plans import Plan, Step
 from egospatial.simulator.room import Room, Support
 from egospatial.simulator.timeline import BodyKey, HandKey, Happening, Hold, LookKey, Rest, Sway, Timeline
@@ -15,7 +15,7 @@ from egospatial.simulator.timeline import BodyKey, HandKey, Happening, Hold, Loo
 REACH_M = 0.085
 OPEN_M = 0.05  # how much wider than the object the hand opens
 SURVEY_HEIGHT_M = 1.56
-HANDLING_OVER_SURFACE_M = 0.60  # head above the surface while the hands work there
+HANDLING_OVER_SURFACE_M = 0.50  # head above the surface while the hands work there
 _TOOL_TILT_RAD = np.radians(36.0)
 
 
@@ -70,10 +70,11 @@ class Script:
 
     def _start(self) -> None:
         support = self.scene.room.supports["table"]
+        first = self.scene.room.supports[self.plan.steps[0].where]
         xy = support.stance() - 0.1 * support.away_xy
         self.line.body.append(BodyKey(0.0, xy, support.heading_rad, SURVEY_HEIGHT_M))
         self.line.hand.append(HandKey(0.0, self._resting_hand(), in_body=True))
-        point = support.point(0.0, 0.35)
+        point = first.point(0.0, 0.45 * first.depth_m)
         self.line.head.append(LookKey(-9.0, 0.1, point))
         self.line.eyes.append(LookKey(-9.0, 0.1, point))
 
@@ -115,6 +116,13 @@ class Script:
             self._look(self.now_s, support.point(0.0, support.depth_m / 2))
             self.now_s += step.seconds
 
+    def _watch(self, step: Step) -> None:
+        """Look at another surface for a while and come back to the own one."""
+        home = self.scene.room.supports[self.support]
+        self.now_s += step.seconds
+        self._look(self.now_s, home.point(0.0, 0.3), turn_s=0.6)
+        self.now_s += 0.35 / self.plan.tempo
+
     def _glance(self, step: Step) -> None:
         """Look away to another surface and come back; the hand waits beside the body."""
         support = self.scene.room.supports[step.where]
@@ -134,7 +142,7 @@ class Script:
     def _step_to(self, point: np.ndarray, start_s: float, end_s: float, support_name: str) -> None:
         """Be where the right hand reaches the point well."""
         support = self.scene.room.supports[support_name]
-        right = float((point[:2] - support.front_xy_m) @ support.right_xy) - 0.10
+        right = float((point[:2] - support.front_xy_m) @ support.right_xy) - 0.04
         xy, height = self._stance(support, right)
         last = self.line.body[-1]
         start = max(start_s, last.time_s + 0.02)
@@ -144,7 +152,7 @@ class Script:
     def _walk_seconds(self, xy: np.ndarray, heading: float) -> float:
         last = self.line.body[-1]
         turn = abs((heading - last.heading_rad + np.pi) % (2 * np.pi) - np.pi)
-        return (0.5 + float(np.linalg.norm(xy - last.xy_m)) / 1.05 + 0.25 * turn) / self.plan.tempo**0.5
+        return float((0.5 + np.linalg.norm(xy - last.xy_m) / 1.05 + 0.25 * turn) / self.plan.tempo**0.5)
 
     def _walk(self, step: Step) -> None:
         """Go to another surface with an empty hand."""
@@ -212,7 +220,7 @@ class Script:
             self.line.hand.append(HandKey(end, goal, path="arc", top_m=top))
             return end
         support = self.scene.room.supports[support_name]
-        right = float((target[:2, 3] - support.front_xy_m) @ support.right_xy) - 0.10
+        right = float((target[:2, 3] - support.front_xy_m) @ support.right_xy) - 0.04
         xy, height = self._stance(support, right)
         gather = start_s + 0.85 / tempo
         # Held in front of the body, turned as far from straight ahead as it was lifted.
@@ -277,7 +285,7 @@ class Script:
         local[2, 3] = cavity.floor_z_m + spec.extent_m[2] / 2
         target = self.pose[container] @ local
         heading = self.scene.room.supports[self.support].heading_rad
-        target[:3, :3] = rotation_z(heading + self.rng.uniform(-0.3, 0.3))
+        target[:3, :3] = rotation_z(heading + self.rng.uniform(*GRASP_YAW_RAD))
         self._transfer(index, target, self.where[step.where], container)
 
     def _transfer(self, index: int, target: np.ndarray, support: str, container: int | None) -> None:
@@ -343,7 +351,7 @@ class Script:
         heading = self.scene.room.supports[self.support].heading_rad
         held = grasp_pose(spec, self.pose[index])
         tilted = replace(
-            held, yaw_rad=heading + self.rng.uniform(0.1, 0.4), elevation_rad=held.elevation_rad + _TOOL_TILT_RAD
+            held, yaw_rad=heading + self.rng.uniform(0.6, 1.0), elevation_rad=held.elevation_rad + _TOOL_TILT_RAD
         )
         turn = (tilted.world_from_hand @ hand_from_object(spec))[:3, :3]
         vertices = spec.mesh.vertices @ turn.T

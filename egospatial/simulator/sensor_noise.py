@@ -25,6 +25,8 @@ def noisy_depth_mm(
     Args:
         z_depth_m: Exact depth; NaN or inf = nothing hit.
         facing: |cosine| between ray and surface normal.
+        focal_px: Of the depth camera; with a baseline of 7.5 cm it gives the disparity.
+        rng: Source of all noise.
     """
     height, width = z_depth_m.shape
     jitter = rng.standard_normal((2, height, width), dtype=np.float32) * np.float32(0.8)
@@ -38,7 +40,7 @@ def noisy_depth_mm(
         disparity = np.rint(scale / np.maximum(depth, 0.05) / _DISPARITY_STEP_PX) * _DISPARITY_STEP_PX
         depth = scale / np.maximum(disparity, _DISPARITY_STEP_PX)
     holes = _holes(z_depth_m, facing, rng) | ~np.isfinite(depth)
-    return np.where(holes, 0, np.rint(np.nan_to_num(depth, posinf=0.0) * 1000)).astype(np.uint16)
+    return np.asarray(np.where(holes, 0, np.rint(np.nan_to_num(depth, posinf=0.0) * 1000)), dtype=np.uint16)
 
 
 def exact_depth_mm(z_depth_m: Float32[np.ndarray, "H W"]) -> UInt16[np.ndarray, "H W"]:

@@ -1,12 +1,11 @@
 """What a ray sees: procedural albedo at the hit point and soft light, per pixel, compiled.
 
-Every number depends on its own pixel alone, so the result does not depend on the number of threads.
+The kernels run on one core and let go of the interpreter, so that frames can be rendered side by side.
 """
 
 import math
 from typing import Any
 
-import numba
 import numpy as np
 
 from cuda_kernels.jit import jit
@@ -57,12 +56,15 @@ def _step(value: float, edge: float, footprint: float) -> float:
 
 
 @jit()
-def _patch_tone(x: float, y: float, z: float, scale: float, seed: int) -> float:
-    """A random tone per irregular patch."""
-    wx = x / scale + 0.45 * _noise(x / scale * 1.3, y / scale * 1.3, z / scale * 1.3, seed + 11)
-    wy = y / scale + 0.45 * _noise(x / scale * 1.3, y / scale * 1.3, z / scale * 1.3, seed + 12)
-    wz = z / scale + 0.45 * _noise(x / scale * 1.3, y / scale * 1.3, z / scale * 1.3, seed + 13)
-    return _hash(math.floor(wx), math.floor(wy), math.floor(wz), seed + 17)
+def _patch_tones(x: float, y: float, z: float, scale: float, seed: int) -> tuple[float, float]:
+    """A random tone per irregular patch, at two scales (the same warp of space makes both irregular)."""
+    gx, gy, gz = x / scale, y / scale, z / scale
+    a = 0.5 * _noise(gx * 1.3, gy * 1.3, gz * 1.3, seed + 11)
+    b = 0.5 * _noise(gx * 1.3 + 7.7, gy * 1.3, gz * 1.3, seed + 12)
+    wx, wy, wz = gx + a, gy + b, gz + a - b
+    fx, fy, fz = 3.2 * gx + b, 3.2 * gy + a, 3.2 * gz + b - a
+    coarse = _hash(math.floor(wx), math.floor(wy), math.floor(wz), seed + 17)
+    return coarse, _hash(math.floor(fx), math.floor(fy), math.floor(fz), seed + 57)
 
 
 @jit()
@@ -87,8 +89,7 @@ def _weights(
         edge = max(abs(x / scale - ix - 0.5), abs(y / scale - iy - 0.5))
         third = _step(edge * scale, 0.5 * scale - 0.003, max(footprint, 1e-4))
     elif pattern == 3:  # patches
-        tone = _patch_tone(x, y, z, scale, seed)
-        fine = _patch_tone(x, y, z, scale * 0.31, seed + 40)
+        tone, fine = _patch_tones(x, y, z, scale, seed)
         second = 1.0 if tone < 0.36 else 0.0
         third = 1.0 if tone > 0.68 else 0.0
         if fine > 0.8:
@@ -109,16 +110,15 @@ def _weights(
         second = 1.0 - _step(away * scale, 0.36 * scale, max(footprint, 3e-4))
     elif pattern == 6:  # a printed band
         inside = _step(z, low, max(footprint, 3e-4)) * (1.0 - _step(z, high, max(footprint, 3e-4)))
-        print_tone = _patch_tone(x, y, z * 1.6, scale, seed)
+        print_tone = _patch_tones(x, y, z * 1.6, scale, seed)[0]
         mark = 1.0 if print_tone > 0.62 else 0.0
         second, third = inside * (1.0 - mark), inside * mark
     return second, third, tint
 
 
-@jit(parallel=True)
+@jit(nogil=True)
 def _shade(
-    origin: Any,
-    directions: Any,
+    rays: Any,
     distances: Any,
     geometry_ids: Any,
     primitive_ids: Any,
@@ -136,15 +136,14 @@ def _shade(
     pixel_angle: float,
     out: Any,
 ) -> None:
-    for i in numba.prange(distances.shape[0]):
+    for i in range(distances.shape[0]):
         geometry = geometry_ids[i]
         if geometry == np.uint32(0xFFFFFFFF):
             out[i, 0] = out[i, 1] = out[i, 2] = 0.0
             continue
         t = distances[i]
-        wx = origin[0] + t * directions[i, 0]
-        wy = origin[1] + t * directions[i, 1]
-        wz = origin[2] + t * directions[i, 2]
+        dx, dy, dz = rays[i, 3], rays[i, 4], rays[i, 5]
+        wx, wy, wz = rays[i, 0] + t * dx, rays[i, 1] + t * dy, rays[i, 2] + t * dz
         m = body_from_world[geometry]
         x = m[0, 0] * wx + m[0, 1] * wy + m[0, 2] * wz + m[0, 3]
         y = m[1, 0] * wx + m[1, 1] * wy + m[1, 2] * wz + m[1, 3]
@@ -161,7 +160,7 @@ def _shade(
         ny = r[1, 0] * bx + r[1, 1] * by + r[1, 2] * bz
         nz = r[2, 0] * bx + r[2, 1] * by + r[2, 2] * bz
         length = math.sqrt(nx * nx + ny * ny + nz * nz) + 1e-12
-        facing = nx * directions[i, 0] + ny * directions[i, 1] + nz * directions[i, 2]
+        facing = nx * dx + ny * dy + nz * dz
         sign = -1.0 / length if facing > 0.0 else 1.0 / length
         nx, ny, nz = nx * sign, ny * sign, nz * sign
         footprint = t * pixel_angle / max(0.15, abs(facing) / length)
@@ -183,8 +182,7 @@ def _shade(
 
 
 def shade(
-    origin: np.ndarray,
-    directions: np.ndarray,
+    rays: np.ndarray,
     hits: dict[str, np.ndarray],
     bodies: Any,
     lights: np.ndarray,
@@ -193,18 +191,16 @@ def shade(
     """Linear light per ray, float32 [N, 3]; 0 where the ray meets nothing.
 
     Args:
-        origin: Camera centre in world.
-        directions: Unit rays in world, float32 [N, 3].
+        rays: Origins and unit directions in world, float32 [N, 6].
         hits: What ``raycast.cast`` returned for them.
         bodies: ``raycast.Bodies``: poses, triangles and materials of every geometry id.
         lights: Rows (x, y, z, strength); the first row is the ambient light, its place is not used.
         pixel_angle_rad: Angle between neighbouring pixels; texture finer than that is faded out.
     """
-    out = np.empty((len(directions), 3), dtype=np.float32)
+    out = np.empty((len(rays), 3), dtype=np.float32)
     table = bodies.materials
     _shade(
-        origin.astype(np.float64),
-        directions,
+        rays,
         hits["t_hit"],
         hits["geometry_ids"],
         hits["primitive_ids"],

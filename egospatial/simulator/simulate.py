@@ -1,7 +1,9 @@
 """``simulate``: a scene from a seed, acted out, filmed, and written with its truth beside it."""
 
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +37,7 @@ from lifting.records import SceneSurfaces
 
 Progress = Callable[[int, int, str], None]
 _SCENE_STREAM, _SCRIPT_STREAM, _SPEECH_STREAM, _SOUND_STREAM, _POSE_STREAM, _BODY_STREAM = 1, 2, 4, 5, 6, 7
+_WORKERS = 2  # frames rendered at a time
 _GAZE_NOISE_DEG = 0.5
 _HAND_NOISE_M = 0.003
 
@@ -90,7 +93,7 @@ def make_scene(preset: Preset, seed: int) -> tuple[Scene, Timeline]:
     """The scene and everything that happens in it; depends on the preset's scene and the seed alone."""
     plan = PLANS[preset.scene]
     rng = np.random.default_rng([seed, _SCENE_STREAM])
-    room = build_room(rng)
+    room = build_room(rng, plan.room_width_m)
     specs = cast_roles(plan, rng)
     places = plan_layout(plan, specs, room, rng)
     scene = Scene(room, tuple(plan.roles), tuple(specs[role] for role in plan.roles), places)
@@ -155,8 +158,7 @@ class _Session:
                 "depth_mm", (count, height, width), "u2", chunks=(1, height, width), compression="gzip",
                 compression_opts=1, shuffle=True,
             )  # fmt: skip
-            for index in range(count):
-                frame = maker.frame(index)
+            for index, frame in enumerate(_side_by_side(maker.frame, count)):
                 depth[index] = frame.sensor_mm
                 self._keep(index, frame, truth)
                 if self.progress:
@@ -267,6 +269,18 @@ class _Session:
         projected = camera.project((joints - world_from_head[:3, 3]) @ world_from_head[:3, :3])
         share = float((projected.valid & camera.in_image(projected.pixels_xy)).mean())
         return share if share >= 0.5 else 0.0
+
+
+def _side_by_side(make: Callable[[int], Frame], count: int) -> Iterator[Frame]:
+    """Frames in order, a few of them in the making at a time (each is a function of its index alone)."""
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        waiting: deque[Future[Frame]] = deque()
+        for index in range(count):
+            waiting.append(pool.submit(make, index))
+            if len(waiting) > _WORKERS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _surfaces(room: Room) -> SceneSurfaces:

@@ -25,7 +25,7 @@ def soundtrack(
         time_s = np.arange(length) / RATE_HZ
         ramp = np.minimum(1.0, np.minimum(time_s, BEEP_S - time_s) / 0.01)
         sound[first : first + length] += (0.3 * ramp * np.sin(2 * np.pi * TONE_HZ[kind] * time_s)).astype(np.float32)
-    return np.clip(sound, -1.0, 1.0)
+    return np.asarray(np.clip(sound, -1.0, 1.0))
 
 
 def write_aac(path: Path, samples: Float32[np.ndarray, "S"]) -> None:

@@ -197,7 +197,7 @@ class Timeline:
         for index in range(max(0, last - 3), last + 1):
             key = self.head[index]
             dx, dy, dz = self.look_point(key, time_s) - position
-            aim_yaw, aim_pitch = np.arctan2(dy, dx), 0.8 * np.arctan2(dz, np.hypot(dx, dy))
+            aim_yaw, aim_pitch = np.arctan2(dy, dx), 0.85 * np.arctan2(dz, np.hypot(dx, dy))
             share = 1.0 if index == max(0, last - 3) else minimum_jerk((time_s - key.time_s) / key.duration_s)
             yaw += share * ((aim_yaw - yaw + np.pi) % (2 * np.pi) - np.pi)
             pitch += share * (aim_pitch - pitch)

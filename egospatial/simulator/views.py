@@ -20,10 +20,6 @@ class View:
     directions: Float32[np.ndarray, "P 3"]  # in the camera's frame, only pixels that see something
     seen: Bool[np.ndarray, "H W"]
 
-    def directions_in(self, world_from_camera: Float[np.ndarray, "4 4"]) -> Float32[np.ndarray, "P 3"]:
-        """Rays in world."""
-        return np.ascontiguousarray(self.directions @ world_from_camera[:3, :3].T.astype(np.float32))
-
 
 @dataclass(frozen=True)
 class Views:
