@@ -113,7 +113,7 @@ def simulate_command(reporter: Reporter, out: Path, preset: str, seed: int) -> N
     """Body of ``egospatial simulate``."""
     from egospatial.simulator import simulate
 
-    made = simulate(out, preset, seed)
+    made = simulate(out, preset, seed, progress=reporter.progress)
     document = {"preset": preset, "seed": seed, "recording": str(made.recording_dir), "truth": str(made.truth_dir)}
     reporter.text(f"recording: {made.recording_dir}\ntruth:     {made.truth_dir}")
     reporter.result(document)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from egospatial.config import RunConfig, resolve
 from egospatial.errors import FrontDoorError
@@ -13,6 +13,9 @@ from egospatial.settings import parse_assignments, updated
 from egospatial.simulator.presets import preset_by_name
 from egospatial.store import layout
 from egospatial.store.atomic import write_json
+
+if TYPE_CHECKING:
+    from egospatial.simulator import Simulated
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,8 @@ def demo(out: Path, preset: str, seed: int, config: RunConfig, reporter: Reporte
     Raises:
         FrontDoorError: an unknown preset, or the folder holds another demo.
     """
-    from egospatial.simulator import simulate
-
     say = reporter or Reporter(quiet=True)
-    say.note(f"simulating preset {preset}, seed {seed}")
-    made = simulate(out / "input", preset, seed)
+    made = simulated(out / "input", preset, seed, say)
     request = RunRequest(made.recording_dir, out / "results", config)
     outcome = run_recording(request, say.progress, say.stage)
     for text in outcome.warnings:
@@ -54,6 +54,23 @@ def demo(out: Path, preset: str, seed: int, config: RunConfig, reporter: Reporte
     evaluation = evaluate(outcome.folder, made.truth_dir)
     write_json(out / "evaluation.json", evaluation.document())
     return Demo(made.recording_dir, made.truth_dir, outcome, evaluation, draw(outcome.folder, say))
+
+
+def simulated(folder: Path, preset: str, seed: int, reporter: Reporter) -> "Simulated":
+    """The recording of this preset and seed: the one that is there if it is whole, else a new one."""
+    from egospatial.simulator import Simulated, load_truth, simulate
+
+    name = f"{preset}_{seed:04d}"
+    there = Simulated(folder / name, folder / f"{name}_truth")
+    if there.recording_dir.is_dir() and there.truth_dir.is_dir():
+        try:
+            load_truth(there.truth_dir)
+            reporter.stage("simulate", f"skip: {there.recording_dir} is there")
+            return there
+        except FrontDoorError:
+            reporter.note(f"{there.truth_dir} is not whole; it is made again")
+    reporter.stage("simulate", f"preset {preset}, seed {seed}")
+    return simulate(folder, preset, seed, progress=reporter.progress, overwrite=True)
 
 
 def draw(folder: Path, reporter: Reporter) -> tuple[Path, ...]:

@@ -94,16 +94,17 @@ def put_text(
     canvas: UInt8[np.ndarray, "H W 3"], text: str, anchor_xy: tuple[int, int], colour: tuple[int, int, int],
     scale: float,
 ) -> None:  # fmt: skip
-    """Text centred over a point, on a dark plate, kept inside the picture. Any script the font knows."""
+    """White text over a point on a plate in a darkened colour, kept inside the picture."""
     from PIL import Image, ImageDraw, ImageFont
 
-    font = ImageFont.load_default(size=max(9, round(17 * scale)))
+    font = ImageFont.load_default(size=max(12, round(17 * scale)))
     left, top, right, bottom = font.getbbox(text)
-    width, height = int(right - left) + 6, int(bottom - top) + 6
+    width, height = int(right - left) + 8, int(bottom - top) + 8
     if width > canvas.shape[1] or height > canvas.shape[0]:
         return
     x = int(np.clip(anchor_xy[0] - width // 2, 0, canvas.shape[1] - width))
     y = int(np.clip(anchor_xy[1] - height, 0, canvas.shape[0] - height))
-    plate = Image.fromarray((canvas[y : y + height, x : x + width] * 0.35).astype(np.uint8))
-    ImageDraw.Draw(plate).text((3 - left, 3 - top), text, font=font, fill=colour)
+    tint = 0.4 * np.array(colour) if colour != (255, 255, 255) else np.full(3, 20.0)
+    plate = Image.fromarray((0.2 * canvas[y : y + height, x : x + width] + 0.8 * tint).astype(np.uint8))
+    ImageDraw.Draw(plate).text((4 - left, 4 - top), text, font=font, fill=(255, 255, 255))
     canvas[y : y + height, x : x + width] = np.asarray(plate)
