@@ -25,7 +25,7 @@ CAMERA_MODELS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 def camera_from_params(
     model: str,
     size_wh_px: tuple[int, int],
-    params: Sequence[float] | np.ndarray,
+    params: Sequence[float | int] | np.ndarray,
     valid_theta_rad: float | None = None,
 ) -> Camera:
     """Build a camera from the name of its model, image size and parameters (pixel centres at whole numbers).

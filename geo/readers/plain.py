@@ -116,7 +116,7 @@ def _camera(name: str, entry: dict[str, Any]) -> Camera:
         return camera_from_params(
             entry["model"],
             (entry["width"], entry["height"]),
-            entry["params"],
+            [float(value) for value in entry["params"]],
             None if theta is None else float(np.radians(theta)),
         )
     except CameraError as error:

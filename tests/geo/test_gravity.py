@@ -155,10 +155,10 @@ def test_a_patch_has_the_normal_of_its_wall():
 def test_kitchen_table_and_floor_are_level_and_a_table_height_apart(samples_dir):
     """No truth for up is given; that table and floor agree, and are 65 to 80 cm apart, is independent of it."""
     from geo.readers import open_recording
-    from geo.rectify import gravity_of, rectify
+    from geo.rectify import RectifyConfig, gravity_of, rectify
     from geo.world import Gravity
 
-    canonical = rectify(open_recording(samples_dir / "sevenscenes_redkitchen"))
+    canonical = rectify(open_recording(samples_dir / "sevenscenes_redkitchen"), RectifyConfig(gravity_images=10))
     assert canonical.world.gravity is Gravity.ESTIMATED
     assert np.degrees(canonical.world.up_sigma_rad) < 2.0
     estimate = gravity_of(canonical.world_from_camera, canonical.sensor, 12)
