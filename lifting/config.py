@@ -37,6 +37,10 @@ class LiftConfig:
     """Neighbouring pixels further apart in depth than this (plus 2 % of the depth and 3 sigma) are two surfaces."""
     border_step_m: float = 0.010
     """A mask border pixel is kept if its depth is this close (plus 2.5 sigma) to the mask's interior."""
+    fill_reach_m: float = 0.03
+    """Mask pixels without depth this close to the object's measured surface get the depth of its plane."""
+    fill_max_step_m: float = 0.02
+    """Such a depth differs from its neighbours' mean by at most this."""
     voxel_m: float = 0.006
     """Side of the voxels in which the points of several views agree."""
     rest_tolerance_m: float = 0.015

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64
 
 from geo.cameras import PinholeCamera
-from lifting._pixels import bounds, core_and_rim, depth_components, dilate, nearest_step, resize_mask
+from lifting._fill import carry_on
+from lifting._pixels import bounds, core_and_rim, depth_components, dilate, nearest_step, resize_mask, shifted
 from lifting.config import LiftConfig
 from recon.records import RenderedView
 
@@ -125,8 +126,9 @@ def observe(
     if len(pixels) < config.min_depth_pixels:
         return None
     points = view.to_world(pixels + np.array([r0, c0]), z_kept)
+    carried = _carried_points(view, cut, z_depth_m, pixels, z_kept, window, config)
     truncated = _touches_border(mask, valid_mask) or _occluded(view, cut, window, float(np.median(z_kept)), config)
-    return _assemble(view, points, z_kept, full_area, truncated, from_static, object_id, config)
+    return _assemble(view, points, carried, z_kept, full_area, truncated, from_static, object_id, config)
 
 
 def _object_depth(
@@ -149,6 +151,22 @@ def _object_depth(
     if float(np.median(step)) > config.static_agreement_m + noise:
         return sensor, False  # the object is not where the reconstruction saw it
     return np.where(np.isfinite(sensor), sensor, static), True
+
+
+def _carried_points(
+    view: FrameView,
+    cut: Bool[np.ndarray, "h w"],
+    z_depth_m: Float[np.ndarray, "h w"],
+    pixels: np.ndarray,
+    z_kept: Float[np.ndarray, "K"],
+    window: tuple[int, int, int, int],
+    config: LiftConfig,
+) -> Float64[np.ndarray, "M 3"]:
+    """Points of mask pixels without depth near the object's surface, see ``_fill``."""
+    holes = np.argwhere(cut & ~np.isfinite(z_depth_m)).astype(np.int64)
+    reach_px = config.fill_reach_m * view.camera.fx_px / float(np.median(z_kept))
+    where, z = carry_on(holes, pixels, z_kept, max(reach_px, 1.5), config.fill_max_step_m)
+    return view.to_world(where + np.array(window)[[0, 2]], z)
 
 
 def _trim(
@@ -215,8 +233,6 @@ def _occluded(
 
 def _spread(values: Float[np.ndarray, "h w"]) -> Float[np.ndarray, "h w"]:
     """Each pixel takes the smallest finite value of its four neighbours (NaN if none)."""
-    from lifting._pixels import shifted
-
     best = np.full(values.shape, np.nan)
     for dv, du in ((0, 1), (1, 0), (0, -1), (-1, 0)):
         best = np.fmin(best, shifted(values, dv, du, np.nan))
@@ -226,6 +242,7 @@ def _spread(values: Float[np.ndarray, "h w"]) -> Float[np.ndarray, "h w"]:
 def _assemble(
     view: FrameView,
     points: Float64[np.ndarray, "K 3"],
+    carried: Float64[np.ndarray, "M 3"],
     z_m: Float[np.ndarray, "K"],
     mask_pixels: int,
     truncated: bool,
@@ -237,12 +254,10 @@ def _assemble(
     center = np.median(points, axis=0)
     distance = float(np.median(z_m))
     count = len(points)
-    if count > config.max_points_per_observation:
+    sample = np.concatenate([points, carried])
+    if len(sample) > config.max_points_per_observation:
         rng = np.random.default_rng([object_id, view.frame])
-        choice = np.sort(rng.choice(count, config.max_points_per_observation, replace=False))
-        sample = points[choice]
-    else:
-        sample = points
+        sample = sample[np.sort(rng.choice(len(sample), config.max_points_per_observation, replace=False))]
     return Observation(
         frame=view.frame,
         points_in_world=sample.astype(np.float32),

@@ -16,7 +16,7 @@ from lifting.observe import FrameView
 from lifting.records import SceneSurfaces
 
 _MIN_NORMAL_Z = 0.94  # 20 degrees: depth noise tilts single normals
-_STRIDE = 4
+_STEP_RAD = 0.02
 _SIDE = np.linspace(-0.5, 0.5, 5)
 FOOTPRINT_GRID = np.stack(np.meshgrid(_SIDE, _SIDE, indexing="ij"), axis=-1).reshape(-1, 2)  # in units of the sides
 
@@ -113,12 +113,12 @@ class SurfaceCollector:
 
 
 def horizontal_points(view: FrameView, free: Bool[np.ndarray, "h w"], config: LiftConfig) -> Float64[np.ndarray, "K 3"]:
-    """Points in world of every fourth free pixel whose local surface is level.
+    """Points in world of free pixels whose local surface is level.
 
-    The normal comes from points ``_STRIDE`` pixels away in each direction, so that depth noise averages out.
+    The normal comes from points 1/50 rad away in each direction, so that depth noise averages out.
     """
     depth = np.where(free, view.surface_z_m().astype(np.float64), np.nan)
-    step = _STRIDE
+    step = int(np.clip(round(view.camera.fx_px * _STEP_RAD), 1, 8))
     rows = np.arange(step, depth.shape[0] - step, step)
     cols = np.arange(step, depth.shape[1] - step, step)
     if len(rows) == 0 or len(cols) == 0:
@@ -132,10 +132,10 @@ def horizontal_points(view: FrameView, free: Bool[np.ndarray, "h w"], config: Li
     across, down, middle = at(0, step) - at(0, -step), at(step, 0) - at(-step, 0), at(0, 0)
     normal = np.cross(across, down)
     length = np.linalg.norm(normal, axis=1)
-    reach = 0.08 * np.linalg.norm(middle - view.origin_in_world, axis=1) * (view.camera.width_px / 512) ** -1
+    reach = 12 * step / view.camera.fx_px * np.linalg.norm(middle - view.origin_in_world, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         level = np.abs(normal[:, 2]) / length > _MIN_NORMAL_Z
-        smooth = (np.linalg.norm(across, axis=1) < reach + 0.05) & (np.linalg.norm(down, axis=1) < reach + 0.05)
+        smooth = (np.linalg.norm(across, axis=1) < reach) & (np.linalg.norm(down, axis=1) < reach)
         below_eye = middle[:, 2] < view.origin_in_world[2]
     kept: Float64[np.ndarray, "K 3"] = middle[level & smooth & below_eye]
     return kept
