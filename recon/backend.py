@@ -5,7 +5,7 @@ knows which one drew.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Float32
@@ -29,6 +29,7 @@ class Gaussians:
     colors: Float32[np.ndarray, "N 3"]
 
 
+@runtime_checkable
 class Renderer(Protocol):
     """Draw, and go back."""
 

@@ -31,13 +31,15 @@ def small_camera(camera: PinholeCamera, width_px: int) -> PinholeCamera:
     return camera.resized((width, max(1, round(camera.height_px * width / camera.width_px))))
 
 
-def resize_area(image: UInt8[np.ndarray, "H W 3"], size_wh_px: tuple[int, int]) -> UInt8[np.ndarray, "h w 3"]:
+def resize_area(
+    image: UInt8[np.ndarray, "H W *channels"], size_wh_px: tuple[int, int]
+) -> UInt8[np.ndarray, "h w *channels"]:
     """Shrink an image by averaging the area of each new pixel."""
     import cv2
 
     if (image.shape[1], image.shape[0]) == size_wh_px:
         return image
-    out: UInt8[np.ndarray, "h w 3"] = cv2.resize(image, size_wh_px, interpolation=cv2.INTER_AREA)
+    out: UInt8[np.ndarray, "h w *channels"] = cv2.resize(image, size_wh_px, interpolation=cv2.INTER_AREA)
     return out
 
 
