@@ -103,5 +103,5 @@ class MovingDepth:
 
     frames: Int64[np.ndarray, "P"]
     object_ids: Int64[np.ndarray, "P"]
-    pixels_vu: tuple[Int64[np.ndarray, "K 2"], ...] = field(default=())  # at the depth size
-    z_depth_m: tuple[Float32[np.ndarray, "K"], ...] = field(default=())
+    pixels_vu: tuple[Int64[np.ndarray, "_ 2"], ...] = field(default=())  # at the depth size
+    z_depth_m: tuple[Float32[np.ndarray, "_"], ...] = field(default=())
