@@ -97,8 +97,8 @@ def ordered_records(flat, order, colors, width, height):
         for k in range(FLAT_FLOATS):
             records[rank, k] = flat[i, k]
         records[rank, RED], records[rank, GREEN], records[rank, BLUE] = colors[i, 0], colors[i, 1], colors[i, 2]
-        mean_x, mean_y = float(flat[i, MEAN_X]), float(flat[i, MEAN_Y])
-        half_w, half_h = float(flat[i, HALF_WIDTH]) + SLACK_PX, float(flat[i, HALF_HEIGHT]) + SLACK_PX
+        mean_x, mean_y = np.float64(flat[i, MEAN_X]), np.float64(flat[i, MEAN_Y])
+        half_w, half_h = np.float64(flat[i, HALF_WIDTH]) + SLACK_PX, np.float64(flat[i, HALF_HEIGHT]) + SLACK_PX
         x0 = math.ceil(max(mean_x - half_w, 0.0)) // TILE_PX
         y0 = math.ceil(max(mean_y - half_h, 0.0)) // TILE_PX
         x1 = math.floor(min(mean_x + half_w, width - 1.0)) // TILE_PX + 1
@@ -115,11 +115,20 @@ def ordered_records(flat, order, colors, width, height):
 @kernel(inline="always")
 def _ellipse(record):
     """Where a gaussian has an alpha of at least ALPHA_MIN: an ellipse around its mean, in the terms of _half_span."""
-    across, slope_x, slope_y = float(record[ACROSS]), float(record[SLOPE_X]), float(record[SLOPE_Y])
-    reach2 = max(float(record[LOG2_OPACITY]) - LOG2_ALPHA_MIN, 0.0)
+    across, slope_x, slope_y = np.float64(record[ACROSS]), np.float64(record[SLOPE_X]), np.float64(record[SLOPE_Y])
+    reach2 = max(np.float64(record[LOG2_OPACITY]) - LOG2_ALPHA_MIN, 0.0)
     half_w = math.sqrt(reach2) / across
     apex = -slope_x / math.sqrt(across * across + slope_x * slope_x) * half_w  # dx of the highest point
-    return float(record[MEAN_X]), float(record[MEAN_Y]), across * across, slope_x, 1.0 / slope_y, reach2, half_w, apex
+    return (
+        np.float64(record[MEAN_X]),
+        np.float64(record[MEAN_Y]),
+        across * across,
+        slope_x,
+        1.0 / slope_y,
+        reach2,
+        half_w,
+        apex,
+    )
 
 
 @kernel(inline="always")
@@ -162,10 +171,10 @@ def tile_lists(records, first_row, size_wh):
             ty = integers[rank, TILE_Y0]
             ellipse = _ellipse(records[rank])
             while row < first_row[rank + 1]:
-                top = float(ty * TILE_PX)
+                top = np.float64(ty * TILE_PX)
                 blocks = (min(height - ty * TILE_PX, TILE_PX) + BLOCK_ROWS - 1) // BLOCK_ROWS
                 for tx in range(x0, x0 + across):
-                    left = float(tx * TILE_PX)
+                    left = np.float64(tx * TILE_PX)
                     span = _half_span(ellipse, left, top, blocks)
                     span |= _half_span(ellipse, left + HALF_PX, top, blocks) << HALF_BITS
                     spans[row] = span

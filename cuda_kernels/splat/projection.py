@@ -67,7 +67,7 @@ def _is_sound(means, quats, log_scales, logits, colors, i):
         total += means[i, k] * 0.0 + log_scales[i, k] * 0.0 + colors[i, k] * 0.0
     norm2 = 0.0
     for k in range(4):
-        norm2 += float(quats[i, k]) * float(quats[i, k])
+        norm2 += np.float64(quats[i, k]) * np.float64(quats[i, k])
     scale_ok = max(log_scales[i, 0], log_scales[i, 1], log_scales[i, 2]) < LOG_SCALE_MAX
     return total == 0.0 and scale_ok and QUAT_NORM_MIN * QUAT_NORM_MIN < norm2 < math.inf
 
@@ -89,14 +89,19 @@ def project(means, quats, log_scales, logits, colors, camera):
             status[i] = BROKEN
             continue
         status[i] = HIDDEN
-        wx, wy, wz = float(means[i, 0]), float(means[i, 1]), float(means[i, 2])
+        wx, wy, wz = np.float64(means[i, 0]), np.float64(means[i, 1]), np.float64(means[i, 2])
         x = r00 * wx + r01 * wy + r02 * wz + camera[9]
         y = r10 * wx + r11 * wy + r12 * wz + camera[10]
         z = r20 * wx + r21 * wy + r22 * wz + camera[11]
-        opacity = 1.0 / (1.0 + math.exp(-float(logits[i])))
+        opacity = 1.0 / (1.0 + math.exp(-np.float64(logits[i])))
         if z < near or opacity < ALPHA_MIN:
             continue
-        qw, qx, qy, qz = float(quats[i, 0]), float(quats[i, 1]), float(quats[i, 2]), float(quats[i, 3])
+        qw, qx, qy, qz = (
+            np.float64(quats[i, 0]),
+            np.float64(quats[i, 1]),
+            np.float64(quats[i, 2]),
+            np.float64(quats[i, 3]),
+        )
         inv = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
         g00, g01, g02, g10, g11, g12, g20, g21, g22 = _rotation(qw * inv, qx * inv, qy * inv, qz * inv)
         # rows of P = J camera_from_world, then U = P R S, so that the covariance is U U^T
@@ -105,7 +110,11 @@ def project(means, quats, log_scales, logits, colors, camera):
         j00, j02, j11, j12 = fx / z, -fx * ux / z, fy / z, -fy * uy / z
         p00, p01, p02 = j00 * r00 + j02 * r20, j00 * r01 + j02 * r21, j00 * r02 + j02 * r22
         p10, p11, p12 = j11 * r10 + j12 * r20, j11 * r11 + j12 * r21, j11 * r12 + j12 * r22
-        s0, s1, s2 = math.exp(log_scales[i, 0]), math.exp(log_scales[i, 1]), math.exp(log_scales[i, 2])
+        s0, s1, s2 = (
+            math.exp(np.float64(log_scales[i, 0])),
+            math.exp(np.float64(log_scales[i, 1])),
+            math.exp(np.float64(log_scales[i, 2])),
+        )
         u00, u01, u02 = (
             (p00 * g00 + p01 * g10 + p02 * g20) * s0,
             (p00 * g01 + p01 * g11 + p02 * g21) * s1,
@@ -172,14 +181,19 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, ro
                 wb += rows[k, SUM_WB]
                 d_z += rows[k, SUM_WZ]
             d_colors[i, 0], d_colors[i, 1], d_colors[i, 2] = wr, wg, wb
-            opacity = 1.0 / (1.0 + math.exp(-float(logits[i])))
+            opacity = 1.0 / (1.0 + math.exp(-np.float64(logits[i])))
             d_logits[i] = (1.0 - opacity) * v
             # the forward projection again
-            wx, wy, wz = float(means[i, 0]), float(means[i, 1]), float(means[i, 2])
+            wx, wy, wz = np.float64(means[i, 0]), np.float64(means[i, 1]), np.float64(means[i, 2])
             x = r00 * wx + r01 * wy + r02 * wz + camera[9]
             y = r10 * wx + r11 * wy + r12 * wz + camera[10]
             z = r20 * wx + r21 * wy + r22 * wz + camera[11]
-            qw, qx, qy, qz = float(quats[i, 0]), float(quats[i, 1]), float(quats[i, 2]), float(quats[i, 3])
+            qw, qx, qy, qz = (
+                np.float64(quats[i, 0]),
+                np.float64(quats[i, 1]),
+                np.float64(quats[i, 2]),
+                np.float64(quats[i, 3]),
+            )
             inv = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
             qw, qx, qy, qz = qw * inv, qx * inv, qy * inv, qz * inv
             g00, g01, g02, g10, g11, g12, g20, g21, g22 = _rotation(qw, qx, qy, qz)
@@ -188,7 +202,11 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, ro
             j00, j02, j11, j12 = fx / z, -fx * ux / z, fy / z, -fy * uy / z
             p00, p01, p02 = j00 * r00 + j02 * r20, j00 * r01 + j02 * r21, j00 * r02 + j02 * r22
             p10, p11, p12 = j11 * r10 + j12 * r20, j11 * r11 + j12 * r21, j11 * r12 + j12 * r22
-            s0, s1, s2 = math.exp(log_scales[i, 0]), math.exp(log_scales[i, 1]), math.exp(log_scales[i, 2])
+            s0, s1, s2 = (
+                math.exp(np.float64(log_scales[i, 0])),
+                math.exp(np.float64(log_scales[i, 1])),
+                math.exp(np.float64(log_scales[i, 2])),
+            )
             w00, w01, w02 = (
                 p00 * g00 + p01 * g10 + p02 * g20,
                 p00 * g01 + p01 * g11 + p02 * g21,

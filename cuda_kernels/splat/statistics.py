@@ -29,16 +29,15 @@ from cuda_kernels.splat.rules import (
 )
 
 CHECK_EVERY = 16
-PLANES = 4  # transmittance, weighted sums of z - z0 and of its square, median
+PLANES = 5  # transmittance, weighted sums of z - z0 and of its square, median, z0 (the first depth, each pixel its own)
 
 
 @kernel()
 def _measure_tile(buffer, base, records, entries, first, last, left, top):
-    """Like the forward kernel's tile, with depths (relative to the nearest gaussian's, against cancellation)."""
-    zero, half_light = simd.splat(np.float32(0.0)), simd.splat(np.float32(0.5))
+    """Like the forward kernel's tile, with depths (relative to the first one blended, against cancellation)."""
+    zero, half_light, one = simd.splat(np.float32(0.0)), simd.splat(np.float32(0.5)), simd.splat(np.float32(1.0))
     cut, cap = simd.splat(LOG2_ALPHA_MIN), simd.splat(np.float32(ALPHA_MAX))
     least = simd.splat(np.float32(TRANSMITTANCE_MIN))
-    nearest = records[np.int64(entries[first, 0]) * RECORD_FLOATS + DEPTH]
     for k in range(first, last):
         if (k - first) % CHECK_EVERY == CHECK_EVERY - 1 and not some_light_left(buffer, base):
             break
@@ -51,7 +50,7 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top):
             simd.splat(records[at + SLOPE_Y]),
         )
         log2_opacity = simd.splat(records[at + LOG2_OPACITY])
-        depth, behind = simd.splat(records[at + DEPTH]), simd.splat(records[at + DEPTH] - nearest)
+        depth = simd.splat(records[at + DEPTH])
         for half in range(2):
             block, end = (code >> (8 * half)) & 15, (code >> (8 * half + 4)) & 15
             dx = simd.lanes_x() + simd.splat(np.float32(left + 8 * half) - mean_x)
@@ -68,6 +67,9 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top):
                 after = simd.fnma(alpha, trans, trans)
                 reached = power >= cut
                 blended = reached & (after > least)
+                z0 = simd.select(blended & (trans >= one), depth, simd.load(buffer, p + 4 * PLANE))
+                simd.store(buffer, p + 4 * PLANE, z0)
+                behind = depth - z0
                 moment = simd.select(blended, alpha * trans, zero) * behind
                 simd.store(buffer, p + PLANE, simd.load(buffer, p + PLANE) + moment)
                 simd.store(buffer, p + 2 * PLANE, simd.fma(moment, behind, simd.load(buffer, p + 2 * PLANE)))

@@ -1,0 +1,177 @@
+"""The parts under the rasteriser: vectors of sixteen lanes, depth order, tile lists, spherical harmonics."""
+
+import numba
+import numpy as np
+import pytest
+from splat_scenes import camera, cloud, tilted
+
+from cuda_kernels.errors import KernelError
+from cuda_kernels.splat import eval_sh, eval_sh_backward, rasterize, simd
+from cuda_kernels.splat.bins import depth_order
+from cuda_kernels.splat.forward import composite
+from cuda_kernels.splat.projection import BROKEN, DRAWN, FLAT_FLOATS, HIDDEN
+from cuda_kernels.splat.reference import project_reference
+from cuda_kernels.splat.rules import ALPHA_MIN, DEPTH
+from cuda_kernels.splat.sh import SH_C0, sh_basis
+
+
+@numba.njit
+def _lanes(x, out):
+    value = simd.load(x, 0)
+    power = simd.exp2(value)
+    simd.store(out, 0, power)
+    simd.store(out, 16, simd.reciprocal(power))
+    simd.store(out, 32, simd.sums_of_lanes((value, power, value * value)))
+    simd.store(out, 48, simd.select(value > simd.splat(-4.0), value, simd.negative_abs(power)))
+    simd.store(out, 64, simd.minimum(value, simd.splat(-3.0)))
+    simd.store(out, 80, simd.lanes_x() + simd.lanes_y())
+    return simd.any_lane(value > simd.splat(100.0)), simd.any_lane(value > simd.splat(-1.0))
+
+
+def test_lanes_compute_what_numpy_computes():
+    x, out = np.linspace(-8, 0, 16).astype(np.float32), np.zeros(96, dtype=np.float32)
+    nowhere, somewhere = _lanes(x, out)
+    exact = 2.0 ** x.astype(np.float64)
+    assert np.abs(out[:16] / exact - 1).max() < 4e-7
+    assert np.abs(out[16:32] * exact - 1).max() < 6e-7
+    assert out[32:35] == pytest.approx([x.sum(), exact.sum(), (x * x).sum()], rel=1e-5)
+    assert not out[35:48].any()
+    assert np.array_equal(out[48:64], np.where(x > -4, x, -out[:16]))
+    assert np.array_equal(out[64:80], np.minimum(x, -3))
+    assert out[80:].tolist() == [*range(8), *range(1, 9)]
+    assert not nowhere and somewhere
+
+
+def test_exp2_is_accurate_over_its_range():
+    out = np.zeros(96, dtype=np.float32)
+    worst = 0.0
+    for start in np.linspace(-119, 119, 400):
+        x = (start + np.linspace(0, 0.6, 16)).astype(np.float32)
+        _lanes(x, out)
+        worst = max(worst, np.abs(out[:16] / 2.0 ** x.astype(np.float64) - 1).max())
+    assert worst < 4e-7
+
+
+def test_the_forward_kernel_is_vectorised():
+    """Packed fused multiply-adds in its machine code: the power, the polynomial, four sums (none if LLVM gave up)."""
+    scene = cloud(20)
+    rasterize(*scene.arrays, camera())
+    code = "\n".join(composite.inspect_asm().values())
+    if not numba.core.config.IS_32BITS and "vfmadd" not in code and "fmla" not in code:
+        pytest.fail("no packed multiply-add in the compositing kernel")
+    packed = sum(code.count(f"{name}{order}ps") for name in ("vfmadd", "vfnmadd") for order in (132, 213, 231))
+    assert packed + code.count("fmla") >= 10
+
+
+def test_depth_order_is_near_to_far_and_stable():
+    rng = np.random.default_rng(0)
+    flat = np.zeros((5000, FLAT_FLOATS), dtype=np.float32)
+    flat[:, DEPTH] = np.exp(rng.uniform(-5, 12, 5000)).astype(np.float32)
+    flat[1000:2000, DEPTH] = 7.0
+    status = rng.choice([HIDDEN, DRAWN, BROKEN], 5000, p=[0.2, 0.7, 0.1]).astype(np.uint8)
+    drawn = np.flatnonzero(status == DRAWN)
+    assert np.array_equal(depth_order(flat, status), drawn[np.argsort(flat[drawn, DEPTH], kind="stable")])
+
+
+@pytest.mark.parametrize(("width", "height", "sigma_m"), [(70, 50, 0.05), (33, 80, 0.5)])
+def test_tile_lists_hold_every_pixel_that_a_gaussian_reaches_and_hardly_more(width, height, sigma_m):
+    scene, view = cloud(120, sigma_m, seed=7), tilted(camera(width, height, focal=50.0))
+    saved = rasterize(*scene.arrays, view).saved
+    columns = -(-width // 16)
+    listed = np.zeros((len(saved.order), height + 16, width + 16), dtype=bool)
+    for tile in range(len(saved.tile_start) - 1):
+        top, left = 16 * (tile // columns), 16 * (tile % columns)
+        entries = saved.entries[saved.tile_start[tile] : saved.tile_start[tile + 1]]
+        assert (np.diff(entries[:, 0]) > 0).all()  # front to back, each once
+        for rank, code in entries:
+            for half in range(2):
+                first, last = (code >> (8 * half)) & 15, (code >> (8 * half + 4)) & 15
+                listed[rank, top + 2 * first : top + 2 * last, left + 8 * half : left + 8 * half + 8] = True
+    rank_of = {row: rank for rank, row in enumerate(saved.order)}
+    projected = project_reference(*scene.doubles[:3], view)
+    v, u = np.mgrid[0:height, 0:width]
+    reached_px = listed_px = 0
+    for row, (x, y), conic in zip(projected.rows, projected.means_xy, projected.conics, strict=True):
+        delta = np.stack([u - x, v - y], axis=-1)
+        sigma = 0.5 * np.einsum("hwi,ij,hwj->hw", delta, conic, delta)
+        reached = np.exp(-sigma) / (1 + np.exp(-float(scene.logits[row]))) >= ALPHA_MIN * (1 + 1e-5)
+        if row not in rank_of:
+            assert not reached.any()
+            continue
+        assert not (reached & ~listed[rank_of[row], :height, :width]).any()
+        reached_px, listed_px = reached_px + reached.sum(), listed_px + listed[rank_of[row], :height, :width].sum()
+    assert listed_px < 3 * reached_px  # the blocks are 8 x 2
+
+
+def test_degree_zero_colour_is_half_plus_the_coefficient():
+    """Case G3's numbers: (0.7, 0.5, 0.3) is stored as +-0.7089815."""
+    coefficients = np.array([[[0.7089815, 0.0, -0.7089815]]], dtype=np.float32)
+    assert eval_sh(coefficients, np.array([[0.0, 0, 1]]))[0] == pytest.approx([0.7, 0.5, 0.3], abs=1e-6)
+
+
+def test_the_basis_is_orthonormal_over_the_sphere():
+    """Integrals of products over a fine grid of directions are the identity."""
+    cos_polar, weights = np.polynomial.legendre.leggauss(12)
+    azimuth = np.arange(24) * 2 * np.pi / 24
+    sin_polar = np.sqrt(1 - cos_polar**2)
+    directions = np.stack(
+        [
+            np.outer(sin_polar, np.cos(azimuth)).ravel(),
+            np.outer(sin_polar, np.sin(azimuth)).ravel(),
+            np.repeat(cos_polar, 24),
+        ],
+        axis=1,
+    )
+    basis = sh_basis(directions, 3)
+    gram = (basis * np.repeat(weights, 24)[:, None] * (2 * np.pi / 24)).T @ basis
+    assert np.allclose(gram, np.eye(16), atol=1e-6)
+
+
+def test_first_degree_has_the_signs_of_3dgs():
+    """sh[1] goes with -y, sh[2] with +z, sh[3] with -x."""
+    basis = sh_basis(np.eye(3), 1)
+    assert np.sign(basis[0]).tolist() == [1, 0, 0, -1]
+    assert np.sign(basis[1]).tolist() == [1, -1, 0, 0]
+    assert np.sign(basis[2]).tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+def test_sh_gradients_agree_with_finite_differences(degree):
+    rng = np.random.default_rng(degree)
+    coefficients = rng.normal(0, 0.3, (6, (degree + 1) ** 2, 3))
+    directions = rng.normal(size=(6, 3)) * 3.0
+    d_colors = rng.normal(size=(6, 3))
+    d_coefficients, d_directions = eval_sh_backward(coefficients, directions, d_colors)
+
+    def loss(c, d):
+        unit = d / np.linalg.norm(d, axis=1, keepdims=True)
+        raw = 0.5 + np.einsum("nk,nkc->nc", sh_basis(unit, degree), c)
+        return (np.maximum(raw, 0) * d_colors).sum()
+
+    for ours, which in ((d_coefficients, 0), (d_directions, 1)):
+        for index in np.ndindex(ours.shape):
+            ends = []
+            for step in (1e-6, -1e-6):
+                arrays = [coefficients.copy(), directions.copy()]
+                arrays[which][index] += step
+                ends.append(loss(*arrays))
+            assert ours[index] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-5)
+
+
+def test_colours_are_clamped_at_black_and_then_get_no_gradient():
+    coefficients = np.full((1, 1, 3), -1.0 / SH_C0)
+    assert not eval_sh(coefficients, np.ones((1, 3))).any()
+    assert not eval_sh_backward(coefficients, np.ones((1, 3)), np.ones((1, 3)))[0].any()
+
+
+def test_a_lower_degree_ignores_the_higher_coefficients():
+    rng = np.random.default_rng(1)
+    coefficients, directions = rng.normal(0, 0.1, (4, 16, 3)), rng.normal(size=(4, 3))
+    assert np.array_equal(eval_sh(coefficients, directions, 1), eval_sh(coefficients[:, :4], directions))
+
+
+def test_odd_numbers_of_coefficients_are_refused():
+    with pytest.raises(KernelError, match="has 5 coefficients per channel; expected 1, 4, 9 or 16"):
+        eval_sh(np.zeros((2, 5, 3)), np.ones((2, 3)))
+    with pytest.raises(KernelError, match="degree 2 asked for, but sh_coeffs holds degree 1"):
+        eval_sh(np.zeros((2, 4, 3)), np.ones((2, 3)), 2)
