@@ -116,7 +116,7 @@ def arm_shape(pose: HandPose, shoulder_in_world: Float[np.ndarray, "3"]) -> ArmS
     share = (UPPER_ARM_M**2 - FOREARM_M**2 + distance**2) / (2 * distance)
     height = np.sqrt(max(UPPER_ARM_M**2 - share**2, 0.03**2))
     back = -pose.world_from_hand[:3, 0]
-    outwards = np.array([0.6 * back[0], 0.6 * back[1], -0.7])
+    outwards = np.array([back[0], back[1], -0.25])
     outwards = outwards - (outwards @ along) * along
     elbow = shoulder_in_world + share * along + height * outwards / max(float(np.linalg.norm(outwards)), 1e-6)
     return ArmShape(joints, elbow, shoulder_in_world)

@@ -63,6 +63,7 @@ def plan_layout(
         if spots is None:
             continue
         cost = sum(_hidden_share(support, wishes, spots) for support in room.supports.values())
+        cost += 0.5 * _arm_conflicts(wishes, spots)
         if best is None or cost < best[0]:
             best = (cost, spots)
         found += 1
@@ -186,3 +187,27 @@ def _hidden_share(support: Support, wishes: list[_Wish], spots: list[_Spot]) -> 
             if width > 0 and height > 0:
                 total += width * height / ((a[1] - a[0]) * (a[3] - a[2]))
     return total
+
+
+def _arm_conflicts(wishes: list[_Wish], spots: list[_Spot]) -> int:
+    """How many things stand where hand or forearm would be while another thing is taken or put down."""
+    count = 0
+    for k, (wish, spot) in enumerate(zip(wishes, spots, strict=True)):
+        if not wish.in_reach:
+            continue
+        back = -np.array([np.cos(spot.yaw_rad), np.sin(spot.yaw_rad)])
+        wrist = spot.uv_m + 0.16 * back
+        elbow = wrist + 0.24 * (back + np.array([-0.8, 0.0])) / np.linalg.norm(back + np.array([-0.8, 0.0]))
+        for j, (other, place) in enumerate(zip(wishes, spots, strict=True)):
+            if j == k or other.support != wish.support or other.role == wish.role or other.height_m < 0.05:
+                continue
+            size = float(np.linalg.norm(other.half_xy_m))
+            hand = min(_to_segment(place.uv_m, spot.uv_m + 0.05 * back, wrist), _to_segment(place.uv_m, wrist, elbow))
+            count += hand < 0.7 * size + 0.05
+    return count
+
+
+def _to_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+    way = end - start
+    along = np.clip((point - start) @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
+    return float(np.linalg.norm(point - start - along * way))

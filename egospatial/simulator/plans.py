@@ -63,8 +63,8 @@ PLANS: dict[str, Plan] = {
             "standing": "shelf",
         },
         (
-            Step("survey", where="table", seconds=1.1),
-            Step("glance", where="shelf", seconds=0.9),
+            Step("survey", where="table", seconds=0.6),
+            Step("glance", where="shelf", seconds=0.7),
             Step("move", "mover", "table"),
             Step("into", "small", "crate"),
             Step("use", "tool", "bowl"),
@@ -72,7 +72,7 @@ PLANS: dict[str, Plan] = {
             Step("move", "small", "shelf"),
         ),
         room_width_m=4.0,
-        tempo=1.15,
+        tempo=1.45,
     ),
     "standard": Plan(
         {
@@ -107,6 +107,7 @@ PLANS: dict[str, Plan] = {
             Step("move", "look-alike", "table"),
             Step("move", "mover", "home"),
         ),
+        tempo=1.06,
     ),
 }
 

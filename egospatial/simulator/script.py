@@ -80,7 +80,7 @@ class Script:
 
     def _resting_hand(self) -> HandPose:
         return HandPose(
-            np.array([0.26, -0.26, -0.60]), 0.35, 0.5, 0.05, REACH_M, np.array([0.0, 0.01, 0.012, 0.015, 0.02])
+            np.array([0.20, -0.24, -0.38]), 0.45, 0.5, 0.05, REACH_M, np.array([0.0, 0.01, 0.012, 0.015, 0.02])
         )
 
     def write(self, duration_s: float) -> Timeline:
@@ -196,7 +196,8 @@ class Script:
         before = _backed_off(open_pose)
         self.line.hand.append(replace(last, time_s=start))
         arrive = start + 0.75 / tempo
-        top = max(before.point_in_world[2], self._obstacle_top(index, pose, pose) + 0.05)
+        obstacle = self._obstacle_top(index, self._hand_xy(), pose[:2, 3], open_pose.yaw_rad)
+        top = max(before.point_in_world[2], obstacle + 0.06)
         self.line.hand.append(HandKey(arrive, before, path="arc", top_m=top))
         contact = arrive + 0.28 / tempo
         self.line.hand.append(HandKey(contact, open_pose))
@@ -211,7 +212,8 @@ class Script:
         spec, tempo = self.scene.specs[index], self.plan.tempo
         goal = grasp_pose(spec, target)
         below = float(spec.grasp.point_m[2] + spec.extent_m[2] / 2)
-        top = max(self._obstacle_top(index, self.pose[index], target) + below + 0.03, goal.point_in_world[2] + 0.10)
+        obstacle = self._obstacle_top(index, self.pose[index][:2, 3], target[:2, 3], goal.yaw_rad)
+        top = max(obstacle + below + 0.03, goal.point_in_world[2] + 0.10)
         self._look(start_s + 0.16, target[:3, 3])
         if support_name == self.support:
             distance = float(np.linalg.norm(target[:2, 3] - self.line.hand[-1].pose.point_in_world[:2]))
@@ -245,20 +247,29 @@ class Script:
         self.line.hand.append(HandKey(time_s + 0.48 / tempo, _backed_off(open_pose)))
         self.now_s = time_s + 0.5 / tempo
 
-    def _obstacle_top(self, index: int, start: np.ndarray, end: np.ndarray) -> float:
-        """The highest thing near the way from one place to another (in world)."""
-        a, b = start[:2, 3], end[:2, 3]
-        length = max(float(np.linalg.norm(b - a)), 1e-9)
+    def _hand_xy(self) -> np.ndarray:
+        """Where the hand is over the floor at its last key."""
+        last = self.line.hand[-1]
+        if not last.in_body:
+            return last.pose.point_in_world[:2]
+        body = self.line.body[-1]
+        return body.xy_m + (rotation_z(body.heading_rad) @ last.pose.point_in_world)[:2]
+
+    def _obstacle_top(self, index: int, start_xy: np.ndarray, end_xy: np.ndarray, yaw_rad: float) -> float:
+        """The height (in world) that clears everything near the way of an object and of the hand beside it."""
         own = float(np.linalg.norm(self.scene.specs[index].extent_m[:2])) / 2
-        top = max(float(start[2, 3]), float(end[2, 3]))
+        wrist = -0.13 * np.array([np.cos(yaw_rad), np.sin(yaw_rad)])
+        top = -np.inf
         for other, spec in enumerate(self.scene.specs):
             if other == index:
                 continue
+            size = float(np.linalg.norm(spec.extent_m[:2])) / 2
+            height = float(self.pose[other][2, 3] + spec.extent_m[2] / 2)
             center = self.pose[other][:2, 3]
-            along = np.clip((center - a) @ (b - a) / length**2, 0.0, 1.0)
-            near = float(np.linalg.norm(center - a - along * (b - a)))
-            if near < own + float(np.linalg.norm(spec.extent_m[:2])) / 2 + 0.05:
-                top = max(top, float(self.pose[other][2, 3] + spec.extent_m[2] / 2))
+            if _distance_to_way(center, start_xy, end_xy) < own + size + 0.05:
+                top = max(top, height)
+            if _distance_to_way(center, start_xy + wrist, end_xy + wrist) < size + 0.07:
+                top = max(top, height - 0.03)  # the wrist is higher than what the hand holds
         return top
 
     # -- steps -----------------------------------------------------------------------------------------------------
@@ -327,7 +338,8 @@ class Script:
         lift_off = self._grasp(index)
         stirring = self.scene.specs[other].cavity is not None
         working = self._working_pose(index, other, stirring)
-        top = max(self._obstacle_top(index, home, self.pose[other]) + 0.06, working.point_in_world[2] + 0.05)
+        obstacle = self._obstacle_top(index, home[:2, 3], self.pose[other][:2, 3], working.yaw_rad)
+        top = max(obstacle + 0.06, working.point_in_world[2] + 0.05)
         begin = lift_off + 1.2 / tempo
         self._look(lift_off + 0.16, self.pose[other][:3, 3])
         self._step_to(working.point_in_world, lift_off + 0.1, begin - 0.2, self.support)
@@ -361,6 +373,13 @@ class Script:
         center = tip_in_world - lowest
         grip = center + turn @ spec.grasp.point_m
         return replace(tilted, point_in_world=grip)
+
+
+def _distance_to_way(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+    """Distance of a point from a straight way, in the plane."""
+    way = end - start
+    along = np.clip((point - start) @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
+    return float(np.linalg.norm(point - start - along * way))
 
 
 def _backed_off(pose: HandPose) -> HandPose:
