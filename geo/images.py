@@ -18,10 +18,19 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND\xaeB`\x82"
 
 
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key under which ``frame_2`` comes before ``frame_10``, without regard to case."""
-    parts = re.split(r"(\d+)", name.casefold())
+NaturalKey = tuple[tuple[int, int, str], ...]
+
+
+def _number_key(text: str) -> NaturalKey:
+    """Text cut at its numbers; numbers compare as numbers."""
+    parts = re.split(r"(\d+)", text.casefold())
     return tuple((1, int(part), part) if part.isdigit() and part.isascii() else (0, 0, part) for part in parts)
+
+
+def natural_key(name: str) -> tuple[NaturalKey, NaturalKey]:
+    """Sort key under which ``img`` comes before ``img2`` and that before ``img10``, without regard to case."""
+    stem, dot, suffix = name.rpartition(".")
+    return (_number_key(stem), _number_key(suffix)) if dot else (_number_key(name), ())
 
 
 def natural_order(names: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from numpy.polynomial.polynomial import polyder, polyval
 from geo.cameras.base import Camera, check_params, check_size, resized_intrinsics
 from geo.cameras.pinhole import PinholeCamera
 
+_MAX_STEPS = 60
 C = TypeVar("C", bound="DistortedCamera")  # the class itself: typing.Self is not understood by the shape checker
 
 
@@ -74,24 +75,27 @@ def invert_monotone(
 
     Newton's steps, kept inside a bracket that shrinks with every step (so it cannot leave the valid region).
     """
-    numerator = np.asarray(rising_coefficients, dtype=np.float64)
-    denominator = np.ones(1) if denominator_coefficients is None else np.asarray(denominator_coefficients)
+    n = np.asarray(rising_coefficients, dtype=np.float64)
+    d = np.ones(1) if denominator_coefficients is None else np.asarray(denominator_coefficients, dtype=np.float64)
+    n_slope, d_slope = n * (2 * np.arange(len(n)) + 1), polyder(d)  # (x p)' = p + 2 s p'; q' by s
 
-    def curve(x: Float[np.ndarray, "N"]) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "N"]]:
+    def curve(x: Float[np.ndarray, "K"]) -> tuple[Float[np.ndarray, "K"], Float[np.ndarray, "K"]]:
         """Value and derivative."""
         s = x * x
-        p, q = polyval(s, numerator), polyval(s, denominator)
-        dp = polyval(s, polyder(numerator))
-        dq = polyval(s, polyder(denominator))
-        return x * p / q, (p + 2 * s * dp) / q - 2 * s * p * dq / (q * q)
+        if len(d) == 1:
+            return x * polyval(s, n), polyval(s, n_slope)
+        p, q = polyval(s, n), polyval(s, d)
+        return x * p / q, (polyval(s, n_slope) - 2 * s * p * polyval(s, d_slope) / q) / q
 
     top = float(curve(np.array([x_max]))[0][0])
     with np.errstate(invalid="ignore"):
-        solvable = (value >= 0) & (value <= top)
-    target = np.where(solvable, value, 0.0)
+        solvable = np.asarray((value >= 0) & (value <= top))
+    out = np.where(solvable, 0.0, np.nan)
+    active = np.flatnonzero(solvable)
+    target = value[active]
     low, high = np.zeros_like(target), np.full_like(target, x_max)
-    x = np.minimum(target, 0.5 * x_max) if top == 0 else target / top * x_max
-    for _ in range(60):
+    x = target / top * x_max if top > 0 else low
+    for _ in range(_MAX_STEPS):
         f, slope = curve(x)
         error = f - target
         low, high = np.where(error <= 0, x, low), np.where(error >= 0, x, high)
@@ -99,8 +103,12 @@ def invert_monotone(
             step = x - error / slope
         inside = np.isfinite(step) & (step >= low) & (step <= high)
         new = np.where(inside, step, 0.5 * (low + high))
-        done = np.abs(new - x).max(initial=0.0) <= 4e-16 * max(x_max, 1.0)
+        going = np.abs(new - x) > 4e-16 * (1 + np.abs(x))
         x = new
-        if done:
+        if not going.all():
+            out[active[~going]] = x[~going]
+            active, target, low, high, x = active[going], target[going], low[going], high[going], x[going]
+        if not len(active):
             break
-    return np.where(solvable, x, np.nan)
+    out[active] = x
+    return out
