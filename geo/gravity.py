@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from geo.surfels import Surfels
 
 _BOOTSTRAPS = 24
+_CHUNK = 32
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def _strongest(
     candidates = np.flatnonzero(in_cone)
     if len(candidates) < settings.min_patches:
         return None, 0.0
-    seeds = surfels.normals_in_world[candidates[:: max(1, len(candidates) // 400)]]
+    seeds = surfels.normals_in_world[candidates[:: max(1, len(candidates) // 300)]]
     support = _support(surfels, seeds, settings)
     best = seeds[int(np.argmax(support))]
     for _ in range(10):  # mean shift
@@ -120,10 +121,14 @@ def _strongest(
 def _support(surfels: Surfels, directions: Float[np.ndarray, "D 3"], settings: GravityConfig) -> Float[np.ndarray, "D"]:
     """Level area about each direction, plus a quarter of the area that is vertical to it (walls)."""
     width = 1 - np.cos(np.radians(settings.cluster_deg))
-    cosine = directions @ surfels.normals_in_world.T
-    level = np.exp(-(1 - np.clip(cosine, -1, 1)) / width)
-    upright = np.exp(-((cosine / np.sin(np.radians(settings.cluster_deg))) ** 2))
-    return np.asarray((level + 0.25 * upright) @ surfels.areas)
+    upright_width = np.sin(np.radians(settings.cluster_deg))
+    support = np.zeros(len(directions))
+    for start in range(0, len(directions), _CHUNK):  # bounded memory: patches can be many
+        cosine = directions[start : start + _CHUNK] @ surfels.normals_in_world.T
+        level = np.exp(-(1 - np.clip(cosine, -1, 1)) / width)
+        upright = np.exp(-((cosine / upright_width) ** 2))
+        support[start : start + _CHUNK] = (level + 0.25 * upright) @ surfels.areas
+    return support
 
 
 def _refined(
