@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float32, Int64, UInt8, UInt16
+from jaxtyping import Bool, Float, Float32, Int64, UInt8, UInt16
 
 from egospatial.simulator.hand import ArmShape, arm_capsules, capsule_body, hand_capsules
 from egospatial.simulator.materials import Material, Pattern, srgb
@@ -128,8 +128,30 @@ class FrameMaker:
     def _canonical_ids(self, moment: Moment, bodies: Bodies) -> UInt8[np.ndarray, "C C"]:
         view = self.views.canonical
         world_from_camera = moment.world_from_head @ view.head_from_camera
-        hits = cast(bodies.scene, rays_in(world_from_camera, view.directions))
-        return instance_ids_of(hits, bodies).reshape(view.seen.shape)
+        worth = np.flatnonzero(self._where_bodies_can_be(moment))
+        hits = cast(bodies.scene, rays_in(world_from_camera, view.directions[worth]))
+        ids = np.zeros(view.seen.size, dtype=np.uint8)
+        ids[worth] = instance_ids_of(hits, bodies)
+        return ids.reshape(view.seen.shape)
+
+    def _where_bodies_can_be(self, moment: Moment) -> Bool[np.ndarray, "C C"]:
+        """Canonical pixels inside the bounds of an object or of a piece of the arm; the rest shows the room."""
+        view = self.views.canonical
+        mask = np.zeros(view.seen.shape, dtype=bool)
+        bounds = [(pose, spec.extent_m) for pose, spec in zip(moment.world_from_object, self.scene.specs, strict=True)]
+        capsules = hand_capsules(moment.arm.joints_in_world) + arm_capsules(moment.arm)
+        for start, end, radius_a, radius_b in capsules:
+            pieces = max(1, round(float(np.linalg.norm(end - start)) / 0.06))
+            size = np.linalg.norm(end - start) / pieces + 2 * max(radius_a, radius_b)
+            for piece in range(pieces):
+                pose = np.eye(4)
+                pose[:3, 3] = start + (piece + 0.5) / pieces * (end - start)
+                bounds.append((pose, np.full(3, size)))
+        for pose, extent_m in bounds:
+            window = _window(view, moment, pose, extent_m)
+            if window is not None:
+                mask[window] = True
+        return mask
 
     def _true_depth(self, moment: Moment, bodies: Bodies) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ids, depth, and depth without what moves (cast again only where something that moves is in front)."""
@@ -183,7 +205,7 @@ def _window(
     camera_from_object = np.linalg.inv(moment.world_from_head @ view.head_from_camera) @ world_from_object
     points = corners @ camera_from_object[:3, :3].T + camera_from_object[:3, 3]
     height, width = view.seen.shape
-    if points[:, 2].max() < 0.02:
+    if points[:, 2].max() < 0.02 or _beside(camera_from_object[:3, 3], float(np.linalg.norm(extent_m)) / 2):
         return None
     if points[:, 2].min() < 0.02:
         return slice(0, height), slice(0, width)
@@ -193,6 +215,15 @@ def _window(
     rows = slice(max(0, int(low[1])), min(height, int(high[1])))
     cols = slice(max(0, int(low[0])), min(width, int(high[0])))
     return None if rows.start >= rows.stop or cols.start >= cols.stop else (rows, cols)
+
+
+def _beside(center_in_camera: np.ndarray, radius_m: float) -> bool:
+    """Whether a ball lies outside the cone of 65 degrees around the axis, which holds the canonical view."""
+    distance = float(np.linalg.norm(center_in_camera))
+    if distance <= radius_m:
+        return False
+    off_axis = np.arccos(np.clip(center_in_camera[2] / distance, -1.0, 1.0))
+    return bool(off_axis - np.arcsin(radius_m / distance) > np.radians(65.0))
 
 
 def _deepest(mask: np.ndarray) -> tuple[int, float, tuple[float, float]]:

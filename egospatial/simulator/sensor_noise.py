@@ -60,11 +60,11 @@ def _holes(
     kernel = np.ones((3, 3), np.uint8)
     step = cv2.dilate(filled, kernel) - cv2.erode(filled, kernel)
     edge = (step > 0.03 + 0.04 * filled).astype(np.uint8)
-    near_edge = cv2.GaussianBlur(cv2.dilate(edge, kernel).astype(np.float32), (0, 0), 1.6)
+    near_edge = cv2.GaussianBlur(edge.astype(np.float32), (0, 0), 0.9)
     coarse = rng.random((z_depth_m.shape[0] // 12 + 2, z_depth_m.shape[1] // 12 + 2), dtype=np.float32)
     blotch = cv2.resize(coarse, (z_depth_m.shape[1], z_depth_m.shape[0]), interpolation=cv2.INTER_CUBIC)
-    risk = 1.6 * near_edge + np.clip(0.45 - facing, 0, 0.45) * 2.2 + 0.25 * blotch
-    risk += 0.2 * rng.random(z_depth_m.shape, dtype=np.float32)
+    risk = 1.0 * near_edge + np.clip(0.4 - facing, 0, 0.4) * 1.6 + 0.55 * blotch
+    risk += 0.35 * rng.random(z_depth_m.shape, dtype=np.float32)
     risk[far] = np.inf
     share = rng.uniform(*HOLE_SHARE)
     keep = int((1.0 - share) * risk.size)
