@@ -52,9 +52,11 @@ def write_video(
         threads: Fixed number of encoder threads: x264 gives other bytes for another number.
 
     Raises:
-        GeoError: neither or both of rate and time stamps, odd sizes, no frames.
+        GeoError: neither or both of rate and time stamps, odd sizes, no frames, disk full, audio unfit for MP4.
         ShapeError: a frame of another size. TimeError: stamps that do not rise or do not match the frames.
     """
+    import av
+
     target = Path(path)
     if (rate_hz is None) == (timestamps_ns is None):
         raise GeoError("write_video needs either rate_hz or timestamps_ns")
@@ -69,6 +71,9 @@ def write_video(
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(target)
+    except av.FFmpegError as error:
+        hint = f" (MP4 may not take the audio of {audio_file}: convert it to AAC first)" if audio_file else ""
+        raise GeoError(f"{target} could not be written: {error}{hint}") from error
     finally:
         temporary.unlink(missing_ok=True)
     return written
@@ -127,7 +132,7 @@ class _Writer:
         context.colorspace, context.color_range = _ITU709, 1
         context.color_primaries, context.color_trc = 1, 1
         self.stream = stream
-        if self.audio:
+        if self.audio and self.audio.stream is not None:
             self.audio.attach(self.container)
 
     def _pts(self) -> int:
@@ -202,6 +207,7 @@ class _AudioCopy:
             raise RecordingError(f"audio of {path} cannot be opened: {error}") from error
         streams = self.container.streams
         self.stream = streams.audio[0] if streams.audio else None
+        self.path = path
         self.copied = 0
         start = Fraction(0)
         if self.stream is not None:
@@ -213,8 +219,7 @@ class _AudioCopy:
 
     def attach(self, container: Any) -> None:
         """Add the track to the output."""
-        if self.stream is not None:
-            self.out = container.add_stream_from_template(self.stream)
+        self.out = container.add_stream_from_template(self.stream)
 
     def _moved(self) -> Iterator[Any]:
         if self.stream is None:

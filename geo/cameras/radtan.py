@@ -106,14 +106,16 @@ class RadTanCamera(DistortedCamera):
         )
         x, y = self._radial_guess(target)
         with np.errstate(all="ignore"):
+            active = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
             for _ in range(_NEWTON_STEPS):
-                distorted, jacobian = self._distort(x, y)
-                ex, ey = distorted - target
+                distorted, jacobian = self._distort(x[active], y[active])
+                ex, ey = distorted - target[:, active]
                 determinant = jacobian[0, 0] * jacobian[1, 1] - jacobian[0, 1] * jacobian[1, 0]
                 dx = (jacobian[1, 1] * ex - jacobian[0, 1] * ey) / determinant
                 dy = (jacobian[0, 0] * ey - jacobian[1, 0] * ex) / determinant
-                x, y = x - dx, y - dy
-                if np.nanmax(np.hypot(dx, dy) / (1 + np.hypot(x, y)), initial=0.0) < 1e-15:
+                x[active], y[active] = x[active] - dx, y[active] - dy
+                active = active[np.hypot(dx, dy) > 1e-15 * (1 + np.hypot(x[active], y[active]))]
+                if not len(active):
                     break
             distorted, _ = self._distort(x, y)
             scale = 1 + np.abs(target).max(axis=0)

@@ -208,3 +208,22 @@ def test_an_image_of_another_size_contradicts_its_camera(tmp_path, png_writer):
 def test_red_is_red(tmp_path, png_writer):
     png_writer(tmp_path / "1.png", np.full((48, 64, 3), (250, 10, 20), np.uint8))
     assert ImageFrames([tmp_path / "1.png"], SIZE).read(0)[0, 0].tolist() == [250, 10, 20]
+
+
+def test_audio_that_mp4_does_not_take_is_one_clear_error(tmp_path):
+    """PCM from Matroska cannot be copied into MP4: said with the file's name, and no scrap is left."""
+    import av
+
+    source = tmp_path / "pcm.mkv"
+    with av.open(os.fspath(source), "w") as container:
+        audio = container.add_stream("pcm_s16le", rate=48_000, layout="stereo")
+        for start in range(0, 48_000, 960):
+            frame = av.AudioFrame.from_ndarray(np.zeros((1, 1920), np.int16), format="s16", layout="stereo")
+            frame.sample_rate, frame.pts, frame.time_base = 48_000, start, Fraction(1, 48_000)
+            for packet in audio.encode(frame):
+                container.mux(packet)
+        for packet in audio.encode(None):
+            container.mux(packet)
+    with pytest.raises(GeoError, match=r"could not be written.*pcm\.mkv: convert it to AAC"):
+        write_video(tmp_path / "o.mp4", (picture(i) for i in range(N)), rate_hz=10.0, audio_file=source)
+    assert [p.name for p in tmp_path.iterdir()] == ["pcm.mkv"]
