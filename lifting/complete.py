@@ -11,6 +11,7 @@ from lifting.config import LiftConfig
 from lifting.fit_box import best_yaw, box_with_yaw, fit_box
 from lifting.observe import Observation
 from lifting.rest import RestSegment
+from lifting.round import round_box
 from lifting.surfaces import Surfaces, footprint_points
 
 _SEEN_COSINE = 0.17  # a side seen under less than 10 degrees is not seen
@@ -107,14 +108,27 @@ def fit_rest(
     if has_up and surfaces is not None:
         box, support = _rest_on_support(points, box, surfaces, config)
     cameras = np.stack([o.camera_in_world for o in observations])
+    rounded = round_box(box, points, cameras.mean(axis=0)[:2], _point_noise(observations, config)) if has_up else None
+    if rounded is not None:
+        box = rounded
+        notes.append("round: the side that was not seen follows from the arc that was")
     seen_low, seen_high = seen_sides(box, cameras)
     noise = _edge_noise(observations, config)
-    box, sigma, unseen = _complete_unseen(box, seen_low, seen_high, cameras, support is not None, noise, has_up)
+    box, sigma, unseen = _complete_unseen(
+        box, seen_low, seen_high, cameras, support is not None, noise, has_up, rounded is not None
+    )
     if unseen:
         notes.append("back side never seen: depth completed by prior")
     extent = np.maximum(box.extent_m, config.min_extent_m)
     box = Box3(box.center_in_world, extent, box.world_from_box_rotation)
     return RestFit(segment, box, points, seen_low, seen_high, sigma, noise, support, len(segment.frames), tuple(notes))
+
+
+def _point_noise(observations: list[Observation], config: LiftConfig) -> float:
+    """One sigma of a single point: depth, pose, and the sensor's lateral jitter of about one pixel."""
+    distance = float(np.median([o.distance_m for o in observations]))
+    angle = np.radians(config.pose_sigma_deg) * distance
+    return float(np.sqrt(config.depth_noise_m(distance) ** 2 + config.pose_sigma_m**2 + angle**2))
 
 
 def _edge_noise(observations: list[Observation], config: LiftConfig) -> float:
@@ -173,6 +187,7 @@ def _complete_unseen(
     supported: bool,
     noise_m: float,
     has_up: bool,
+    is_round: bool,
 ) -> tuple[Box3, Float64[np.ndarray, "3"], bool]:
     """Grow sides whose length no view shows a quarter of the way to a square footprint, and say how unsure.
 
@@ -185,7 +200,7 @@ def _complete_unseen(
     clear = np.logical_or(*seen_sides(box, cameras_in_world, _CLEAR_COSINE))
     grown = False
     axes = (0, 1) if has_up else (0, 1, 2)
-    for axis in axes:
+    for axis in () if is_round else axes:
         shown = any(clear[k] for k in range(3) if k != axis)
         missing = max(extent[k] for k in axes if k != axis) - extent[axis]
         if shown or (seen_low[axis] and seen_high[axis]) or missing <= 2 * noise_m:

@@ -19,6 +19,10 @@ class LiftConfig:
     """Points kept of one observation (a seeded random choice beyond it)."""
     sensor_min_coverage: float = 0.3
     """Below this share of mask pixels with sensor depth the static render may help out."""
+    few_views: int = 6
+    """A thing at rest with fewer sensor observations than this gets a second look with the static model."""
+    static_looks: int = 8
+    """Frames per object for which the static model is rendered then."""
     static_agreement_m: float = 0.02
     """The static render counts for an object only if its median difference to the sensor is below this."""
     depth_sigma_m: float = 0.003

@@ -17,7 +17,8 @@ from lifting.moving_depth import predict_depth
 from lifting.observe import DepthProvider, FrameView, observe
 from lifting.records import Lifted
 from lifting.relations import find_relations
-from lifting.rest import RestTracker
+from lifting.rest import RestTracker, Timeline
+from lifting.second_look import NOTE, frames_to_look_at, needs_second_look, second_look
 from lifting.story import Story, tell, without_pauses
 from lifting.surfaces import SurfaceCollector, Surfaces
 from lifting.trajectory import Assembled, Clock, assemble
@@ -64,7 +65,10 @@ def lift(
         gathered.take(view)
         if progress is not None:
             progress(done + 1, len(clock), "observe")
+    gathered.finish()
     surfaces = gathered.surfaces.surfaces() if has_up else None
+    if has_sensor:
+        _second_looks(canonical, scene_depth, tracks, gathered, clock, config)
     stories = _stories(gathered, surfaces, clock, has_up, config)
     items = [
         _one_object(track, story, gathered, clock, has_up, config)
@@ -156,10 +160,16 @@ class _Gathered:
         self.pixels = {t.object_id: np.zeros(count, dtype=np.int64) for t in tracks.tracks}
         self.hand_near: dict[int, dict[int, bool]] = {t.object_id: {} for t in tracks.tracks}
         self.hand_centers: dict[int, Float64[np.ndarray, "3"]] = {}
+        self.timelines: dict[int, Timeline] = {}
+        self.placed_by_static: set[int] = set()
         self.surfaces = SurfaceCollector(config)
         usable = np.flatnonzero(canonical.pose_valid)
         picks = np.linspace(0, len(usable) - 1, min(config.surface_frames, len(usable))).astype(int)
         self._surface_frames = set(usable[picks].tolist()) if has_up and len(usable) else set()
+
+    def finish(self) -> None:
+        """All frames are through."""
+        self.timelines = {object_id: tracker.finish() for object_id, tracker in self.trackers.items()}
 
     def take(self, view: FrameView | None) -> None:
         """One frame; without a pose nothing can be learnt from it."""
@@ -181,10 +191,13 @@ class _Gathered:
             small = resize_mask(mask, size)
             union |= small
             observation = observe(view, mask, self.canonical.valid_mask, track.object_id, self.config)
+            near: bool | None = None
             if observation is not None:
-                near = hand_distance(joints, observation.points_in_world) <= self.config.hand_near_m
-                self.hand_near[track.object_id][frame] = near
-            tracker.update(seen, small, observation)
+                distance = hand_distance(joints, observation.points_in_world)
+                self.hand_near[track.object_id][frame] = distance <= self.config.hand_near_m
+                if self.canonical.hands and not self.config.hand_near_m < distance <= 2 * self.config.hand_near_m:
+                    near = distance <= self.config.hand_near_m
+            tracker.update(seen, small, observation, near)
         if frame in self._surface_frames:
             self.surfaces.add(view, union)
 
@@ -194,13 +207,42 @@ def _mask_of(track: MaskTrack, frame: int) -> Bool[np.ndarray, "H W"] | None:
     return decode_rle(rle) if rle is not None and track.states[frame] == MaskState.VISIBLE else None
 
 
+def _second_looks(
+    canonical: CanonicalRecording,
+    scene_depth: DepthProvider,
+    tracks: TrackSet,
+    gathered: _Gathered,
+    clock: Clock,
+    config: LiftConfig,
+) -> None:
+    """Static depth for things that the sensor hardly saw; each frame is rendered once for all of them."""
+    views: dict[int, FrameView] = {}
+
+    def view_of(frame: int) -> FrameView | None:
+        if not canonical.pose_valid[frame]:
+            return None
+        if frame not in views:
+            views[frame] = _view(canonical, scene_depth, clock, frame, True)
+        return views[frame]
+
+    for track in tracks.tracks:
+        timeline, pixels = gathered.timelines[track.object_id], gathered.pixels[track.object_id]
+        if not needs_second_look(timeline, pixels, config):
+            continue
+        frames = frames_to_look_at(pixels, config)
+        masks = {frame: _mask_of(track, frame) for frame in frames}
+        if second_look(timeline, frames, view_of, masks.get, canonical.valid_mask, config):
+            gathered.placed_by_static.add(track.object_id)
+
+
 def _stories(
     gathered: _Gathered, surfaces: Surfaces | None, clock: Clock, has_up: bool, config: LiftConfig
 ) -> list[Story]:
     """Every object's story, then the pauses in the air, which need all objects' rests."""
-    trackers = gathered.trackers.values()
-    stories = [tell(tracker.finish(), clock.times_s, surfaces, has_up, config) for tracker in trackers]
+    stories = [tell(timeline, clock.times_s, surfaces, has_up, config) for timeline in gathered.timelines.values()]
     for story in stories:
+        if story.object_id in gathered.placed_by_static:
+            story.notes.append(NOTE)
         others = [fit.box for other in stories if other is not story for fit in other.fits]
         near = gathered.hand_near[story.object_id] if gathered.canonical.hands else {}
         without_pauses(story, others, clock.times_s, surfaces, near, has_up, config)

@@ -1,7 +1,7 @@
 """What one frame tells about one object: points in world, their centre and covariance, how complete the view is."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64
@@ -16,6 +16,7 @@ _EDGE_PX = 2
 _OCCLUDED_CONTOUR_SHARE = 0.08
 
 
+@runtime_checkable
 class DepthProvider(Protocol):
     """What lifting needs of ``recon.scene_depth.SceneDepth``."""
 
@@ -93,6 +94,7 @@ def observe(
     valid_mask: Bool[np.ndarray, "H W"],
     object_id: int,
     config: LiftConfig,
+    static_only: bool = False,
 ) -> Observation | None:
     """Robust 3D observation of a mask, or None if too little depth lies inside it.
 
@@ -106,6 +108,7 @@ def observe(
         valid_mask: Canonical pixels that have a source pixel.
         object_id: Seeds the choice of points.
         config: Thresholds.
+        static_only: Take the static model where the sensor has nothing on the object at all (see ``second_look``).
     """
     full_area = int(mask.sum())
     if full_area == 0:
@@ -121,7 +124,7 @@ def observe(
         return None
     r0, r1, c0, c1 = window
     cut = small[r0:r1, c0:c1]
-    z_depth_m, from_static = _object_depth(view, cut, window, config)
+    z_depth_m, from_static = _object_depth(view, cut, window, config, static_only)
     pixels, z_kept, _ = _trim(z_depth_m, cut, config)
     if len(pixels) < config.min_depth_pixels:
         return None
@@ -132,7 +135,11 @@ def observe(
 
 
 def _object_depth(
-    view: FrameView, cut: Bool[np.ndarray, "h w"], window: tuple[int, int, int, int], config: LiftConfig
+    view: FrameView,
+    cut: Bool[np.ndarray, "h w"],
+    window: tuple[int, int, int, int],
+    config: LiftConfig,
+    static_only: bool,
 ) -> tuple[Float[np.ndarray, "h w"], bool]:
     """Depth in the window: sensor, with the static model where the two agree (or no sensor exists at all)."""
     r0, r1, c0, c1 = window
@@ -140,6 +147,8 @@ def _object_depth(
     if not view.has_sensor:
         return view.static_z_m()[0][r0:r1, c0:c1], True
     seen = np.isfinite(sensor) & cut
+    if static_only and seen.sum() < config.min_depth_pixels:
+        return view.static_z_m()[0][r0:r1, c0:c1], True
     if seen.sum() >= config.sensor_min_coverage * cut.sum() or seen.sum() < config.min_depth_pixels:
         return sensor, False
     static = view.static_z_m()[0][r0:r1, c0:c1]

@@ -26,7 +26,7 @@ _EDGE_KEPT = 8
 class Phase(enum.Enum):
     """Where the state machine stands."""
 
-    START = "start"  # seen, but not yet long enough to say
+    START = "start"  # not seen yet
     REST = "rest"
     MOVING = "moving"
 
@@ -111,23 +111,38 @@ class RestTracker:
         self._last_time_s = 0.0
         self._pending: list[tuple[Reading, Observation, float]] = []
         self._empty_frames: list[int] = []
+        self._was_near = False  # a hand, since the object left its rest
+        self._free_frames = 0  # in a row since that hand left
 
-    def update(self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation | None) -> None:
-        """Take one frame. ``mask`` at the depth size; both None where the object is not visible."""
+    def update(
+        self,
+        seen: SeenDepth,
+        mask: Bool[np.ndarray, "h w"] | None,
+        observation: Observation | None,
+        hand_near: bool | None = None,
+    ) -> None:
+        """Take one frame. ``mask`` at the depth size; both None where the object is not visible.
+
+        What is seen first is taken to lie still until it is contradicted. ``hand_near`` is None where hands
+        are not known: once a hand that was near has left, two frames that agree are a rest.
+        """
         if observation is not None:
             self.timeline.observed_frames.append(observation.frame)
         if self.phase is Phase.REST:
             self._at_rest(seen, mask, observation)
+        elif observation is not None and self.phase is Phase.START:
+            self._settle(self._new_candidate(observation, seen.view.time_s))
         elif observation is not None:
-            self._not_at_rest(seen, mask, observation)
+            self._not_at_rest(seen, mask, observation, hand_near)
 
     def finish(self) -> Timeline:
         """Close open questions at the end of the recording."""
-        if self.phase is Phase.START and self._candidate is not None:
-            self._settle(self._candidate)
-        elif self.phase is Phase.MOVING and self._candidate is not None:
-            for observation in self._candidate.segment.observations:
-                self.timeline.moving[observation.frame] = observation
+        if self.phase is Phase.MOVING and self._candidate is not None:
+            if self._free_frames >= 2:
+                self._settle(self._candidate)
+            else:
+                for observation in self._candidate.segment.observations:
+                    self.timeline.moving[observation.frame] = observation
         elif self.phase is Phase.REST:
             self._resolve_pending_as_noise()
         return self.timeline
@@ -204,6 +219,7 @@ class RestTracker:
         pending, self._pending = self._pending, []
         self._empty_frames.clear()
         self.phase = Phase.MOVING
+        self._was_near, self._free_frames = False, 0
         candidate = None
         for _, observation, time_s in pending:
             noise = self.config.depth_noise_m(observation.distance_m)
@@ -228,8 +244,12 @@ class RestTracker:
         segment.add(observation)
         return Candidate(segment, cloud, time_s, time_s, first)
 
-    def _not_at_rest(self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation) -> None:
+    def _not_at_rest(
+        self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation, hand_near: bool | None
+    ) -> None:
         candidate, time_s = self._candidate, seen.view.time_s
+        self._was_near = self._was_near or hand_near is True
+        self._free_frames = self._free_frames + 1 if self._was_near and hand_near is False else 0
         if candidate is None:
             self._candidate = self._new_candidate(observation, time_s)
             return
@@ -237,13 +257,14 @@ class RestTracker:
         evidence = weigh(candidate.cloud, seen, mask, observation, slack, self.config)
         gone = max(evidence.empty, evidence.unmasked if evidence.new > 0.15 else 0.0)
         limit = self.config.still_fraction
-        gap_too_long = self.phase is Phase.MOVING and time_s - candidate.last_time_s > 2 * self.config.dwell_s
+        gap_too_long = time_s - candidate.last_time_s > 2 * self.config.dwell_s
         if gap_too_long or evidence.new > limit or (evidence.known > _MIN_KNOWN and gone > limit):
             self._restart_candidate(candidate, observation, time_s)
             return
         candidate.take(observation, time_s)
         elapsed = time_s - candidate.first_time_s
-        if elapsed >= self.config.dwell_s and len(candidate.segment.frames) >= 3:
+        released = self._free_frames >= 2 and len(candidate.segment.frames) >= 2
+        if released or (elapsed >= self.config.dwell_s and len(candidate.segment.frames) >= 3):
             if self._drifted(candidate, observation, elapsed):
                 self._restart_candidate(candidate, observation, time_s)
             else:
@@ -259,8 +280,7 @@ class RestTracker:
     def _restart_candidate(self, candidate: Candidate, observation: Observation, time_s: float) -> None:
         for old in candidate.segment.observations:
             self.timeline.moving[old.frame] = old
-        if self.phase is Phase.START:
-            self.phase = Phase.MOVING
+        self._free_frames = min(self._free_frames, 1)
         self._candidate = self._new_candidate(observation, time_s)
 
     def _settle(self, candidate: Candidate) -> None:

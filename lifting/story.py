@@ -41,6 +41,7 @@ def tell(
 ) -> Story:
     """Take back moves that were none, then fit a box to every rest.
 
+    * What is seen first counts as rest; if it turns out to move within the dwell time, it never was.
     * Observations before the first rest that are not really elsewhere are noise.
     * Two rests at one place with nothing seen clearly elsewhere in between are one rest.
     * The last moments of a rest in which the object already leaves (and the first in which it still arrives) are
@@ -48,11 +49,26 @@ def tell(
     """
     story = Story(timeline.object_id, moving=dict(timeline.moving), rejected=list(timeline.rejected))
     story.observed_frames = list(timeline.observed_frames)
-    segments = _merge_same_place(list(timeline.segments), story, config)
+    segments = _without_false_start(list(timeline.segments), story, times_s, config)
+    segments = _merge_same_place(segments, story, config)
     _fit_all(story, segments, times_s, surfaces, has_up, config)
     if not story.fits and not story.reason:
         story.reason = "never seen at rest" if story.moving else "never seen with enough depth"
     return story
+
+
+def _without_false_start(
+    segments: list[RestSegment], story: Story, times_s: Float64[np.ndarray, "N"], config: LiftConfig
+) -> list[RestSegment]:
+    if not segments or not _moves_after(story, segments[0]):
+        return segments
+    first = segments[0]
+    length_s = times_s[first.last_frame] - times_s[first.first_frame]
+    if len(first.frames) >= 3 and length_s >= 0.5 * config.dwell_s:
+        return segments
+    for observation in first.observations:
+        story.moving[observation.frame] = observation
+    return segments[1:]
 
 
 def without_pauses(
@@ -151,6 +167,30 @@ def _sharpen(
             segment.frames = [f for f in segment.frames if f != observation.frame]
             segment.observations = [o for o in segment.observations if o.frame != observation.frame] or trusted
         segment.first_frame, segment.last_frame = min(segment.frames), max(segment.frames)
+    _extend(segment, cloud, before, after, story, config)
+
+
+def _extend(
+    segment: RestSegment, cloud: VoxelCloud, before: bool, after: bool, story: Story, config: LiftConfig
+) -> None:
+    """The reverse: moving frames next to a rest that show no shift against it belong to it."""
+    low = max((f for f in story.observed_frames if f < segment.first_frame and f not in story.moving), default=-1)
+    high = min((f for f in story.observed_frames if f > segment.last_frame and f not in story.moving), default=1 << 60)
+    earlier = [f for f in sorted(story.moving, reverse=True) if low < f < segment.first_frame]
+    later = [f for f in sorted(story.moving) if segment.last_frame < f < high]
+    for active, frames in ((before, earlier), (after, later)):
+        for frame in frames if active else []:
+            observation = story.moving[frame]
+            noise = config.depth_noise_m(observation.distance_m)
+            gaps = cloud.distances(observation.points_in_world)
+            shift = float(np.linalg.norm(cloud.shift_of(observation.points_in_world)))
+            limit = config.rest_tolerance_m + 2 * noise
+            if shift > config.rest_tolerance_m + noise or float(np.mean(gaps > limit)) > config.moved_fraction:
+                break
+            del story.moving[frame]
+            segment.frames.append(frame)
+    segment.frames.sort()
+    segment.first_frame, segment.last_frame = segment.frames[0], segment.frames[-1]
 
 
 def _moves_before(story: Story, segment: RestSegment) -> bool:
