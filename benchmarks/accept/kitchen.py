@@ -3,6 +3,7 @@
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,12 +40,19 @@ def judge(letter: Letter, folder: Path) -> None:
     _questions(letter, folder)
 
 
+def _bench(folder: Path) -> Any:
+    from egospatial.runner import request_of_folder
+    from egospatial.workbench import Workbench
+
+    request = request_of_folder(folder, None, ())
+    return Workbench(request.source, folder, request.config, request.selection, request.narrations, request.format_name)
+
+
 def _depth(letter: Letter, folder: Path) -> None:
     """|static render - sensor| on frames held out of the fit, in the sensor's own pixels where it sees."""
-    from egospatial.workbench import Workbench
     from recon.scene_depth import SceneDepth
 
-    bench = Workbench.of_folder(folder)
+    bench = _bench(folder)
     reconstruction, canonical = bench.reconstruction, bench.canonical
     held_out = reconstruction.report.held_out_frames
     camera = canonical.camera.resized((320, 240))
@@ -63,7 +71,6 @@ def _depth(letter: Letter, folder: Path) -> None:
 
 def _tracks(letter: Letter, folder: Path) -> None:
     from egospatial.store import tracks_file
-    from egospatial.workbench import Workbench
     from tracking.records import Outcome, decode_rle
 
     tracks = tracks_file.read(folder)
@@ -71,7 +78,7 @@ def _tracks(letter: Letter, folder: Path) -> None:
     letter.true("five objects tracked", set(by_label) == OBJECTS, ", ".join(sorted(by_label)))
     first: set[str] = set()
     inside, flagged, silent = 0, 0, []
-    for narration in Workbench.of_folder(folder).narrations.narrations:
+    for narration in _bench(folder).narrations.narrations:
         for point in narration.groundings:
             track = by_label.get(point.label)
             if point.label not in first or track is None:
