@@ -68,7 +68,9 @@ def read(folder: Path) -> Recording:
     for number in numbers:
         for kind, ending in endings.items():
             if (int(number), kind) not in files:
-                raise RecordingError(f"image {folder / f'frame-{number:06d}.{ending}'} is missing, its partners exist")
+                raise RecordingError(
+                    f"file {folder / f'frame-{number:06d}.{ending}'} is missing; other files of this frame exist"
+                )
     warnings: list[str] = []
     color_files = [files[int(n), "color"] for n in numbers]
     depth_files = [files[int(n), "depth"] for n in numbers]
