@@ -46,9 +46,11 @@ class ReconstructConfig:
     """...and these are at least this share of the frames that can tell."""
     dynamic_margin_px: int = 2
     """Masks are widened by this many mask pixels."""
-    hand_radius_m: float = 0.05
+    dynamic_trail_frames: int = 5
+    """Pixels without sensor depth are masked where masked points of this many frames before and after fall."""
+    hand_radius_m: float = 0.06
     """Half thickness that is masked around hand joints and forearm."""
-    forearm_length_m: float = 0.35
+    forearm_length_m: float = 0.45
     """Length of the forearm masked beyond the wrist."""
 
     learning_rate_means: float = 4.0e-2

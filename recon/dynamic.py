@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Float32, Int64
 from geo import se3
 from geo.cameras import PinholeCamera
 from geo.recording import CanonicalRecording
+from geo.world import World
 from recon.config import ReconstructConfig
 from recon.errors import ReconError
 from recon.records import DynamicMasks
@@ -25,6 +26,8 @@ from recon.survey import Survey
 _MIN_TOLERANCE_M = 0.02
 _TOLERANCE_SIGMAS = 3.0
 _POSE_ANGLE_RAD = 0.004  # pose noise and pixel size blur comparisons by about this angle on slanted surfaces
+_BLIND_PX = 2  # without any sensor depth this near, a pixel is out of the sensor's sight
+_ELBOW_BELOW_M, _ELBOW_ASIDE_M = 0.45, 0.22
 _MIN_REGION_PX = 3  # smaller specks are sensor noise
 
 
@@ -74,8 +77,11 @@ def estimate_dynamic(
             votes.through >= config.dynamic_violation_share * (votes.through + votes.confirming)
         )
         masks[frame] = _widen(_without_specks(through), config.dynamic_margin_px)
-        for joints in _joints_at(canonical, frame):
-            masks[frame] |= hand_region(joints, survey.camera, poses[frame], config)
+    masks |= _trails(masks, survey, poses, config)
+    for frame in np.flatnonzero(canonical.pose_valid).tolist():
+        elbows = likely_elbows(poses[frame], canonical.world)
+        for side, joints in _joints_at(canonical, frame):
+            masks[frame] |= hand_region(joints, survey.camera, poses[frame], config, elbows.get(side))
     for prompt in prompts:
         _mark_prompt(masks, prompt, canonical)
     return DynamicMasks(masks)
@@ -164,22 +170,24 @@ def hand_region(
     camera: PinholeCamera,
     world_from_camera: Float[np.ndarray, "4 4"],
     config: ReconstructConfig,
+    elbow_in_world: Float[np.ndarray, "3"] | None = None,
 ) -> Bool[np.ndarray, "h w"]:
-    """Mask of a hand and its forearm: the bones, drawn as thick as they look, and beyond the wrist away from the palm.
+    """Mask of a hand and its forearm: the bones, drawn as thick as they look, and on from the wrist to the elbow.
 
-    The forearm goes on in the direction from the middle knuckle to the wrist.
+    Where the elbow is not known (``likely_elbows``), the forearm goes on away from the middle knuckle.
     """
     import cv2
 
     mask = np.zeros((camera.height_px, camera.width_px), dtype=np.uint8)
     if not np.isfinite(joints_in_world[0]).all():
         return mask.astype(bool)
-    palm = joints_in_world[0] - joints_in_world[9]
-    length = np.linalg.norm(palm)
+    wrist, knuckle = joints_in_world[0], joints_in_world[9]
+    arm = wrist - knuckle if elbow_in_world is None else elbow_in_world - wrist
+    length = np.linalg.norm(arm)
     forearm = [joints_in_world[0]]
     if np.isfinite(length) and length > 1e-3:
         steps = np.linspace(0, config.forearm_length_m, 8)[1:]
-        forearm += [joints_in_world[0] + palm / length * step for step in steps]
+        forearm += [joints_in_world[0] + arm / length * step for step in steps]
     chains = [joints_in_world[[0, *range(1 + 4 * finger, 5 + 4 * finger)]] for finger in range(5)]
     for chain in [*chains, np.array(forearm)]:
         _draw_chain(
@@ -204,15 +212,55 @@ def _draw_chain(
         cv2.line(mask, a, b, 1, thickness=min(thickness, mask.shape[1]))  # type: ignore[attr-defined]
 
 
-def _joints_at(canonical: CanonicalRecording, frame: int) -> list[Float[np.ndarray, "21 3"]]:
-    """Joints of every hand seen within 60 ms of a frame."""
+def likely_elbows(world_from_camera: Float[np.ndarray, "4 4"], world: World) -> dict[str, Float[np.ndarray, "3"]]:
+    """A wearer's likely elbows: 22 cm to the side of the eyes and 45 cm below them (along gravity if known)."""
+    down = np.array([0.0, 0.0, -1.0]) if world.has_up else world_from_camera[:3, 1]
+    right = world_from_camera[:3, 0] - (world_from_camera[:3, 0] @ down) * down
+    right = right / max(float(np.linalg.norm(right)), 1e-6)
+    below = world_from_camera[:3, 3] + _ELBOW_BELOW_M * down
+    return {"right": below + _ELBOW_ASIDE_M * right, "left": below - _ELBOW_ASIDE_M * right}
+
+
+def _trails(
+    masks: Bool[np.ndarray, "N h w"], survey: Survey, poses: Float[np.ndarray, "N 4 4"], config: ReconstructConfig
+) -> Bool[np.ndarray, "N h w"]:
+    """Pixels out of the sensor's sight onto which masked points of the frames around fall, widened by one pixel.
+
+    The sensor sees less than the picture; what left its view a moment ago is still about. Small holes are no matter.
+    """
+    out = np.zeros_like(masks)
+    rays = survey.camera.normalised_points(survey.camera.pixel_grid())
+    clouds: list[np.ndarray | None] = []
+    for frame, mask in enumerate(masks):
+        use = mask & np.isfinite(survey.z_depth_m[frame])
+        known = np.isfinite(poses[frame]).all() and use.any()
+        clouds.append(
+            se3.transform_points(poses[frame], rays[use] * survey.z_depth_m[frame][use][:, None]) if known else None
+        )
+    reach = config.dynamic_trail_frames
+    for frame in range(len(masks)):
+        near = [cloud for cloud in clouds[max(0, frame - reach) : frame + reach + 1] if cloud is not None]
+        if not near or not np.isfinite(poses[frame]).all():
+            continue
+        projected = survey.camera.project(se3.transform_points(se3.inverse(poses[frame]), np.concatenate(near)))
+        inside = projected.valid & survey.camera.in_image(projected.pixels_xy)
+        pixels = np.rint(projected.pixels_xy[inside]).astype(np.int64)
+        u = np.clip(pixels[:, 0], 0, survey.camera.width_px - 1)
+        v = np.clip(pixels[:, 1], 0, survey.camera.height_px - 1)
+        out[frame, v, u] = True
+        out[frame] = _widen(out[frame], 1) & ~_widen(np.isfinite(survey.z_depth_m[frame]), _BLIND_PX)
+    return out
+
+
+def _joints_at(canonical: CanonicalRecording, frame: int) -> list[tuple[str, Float[np.ndarray, "21 3"]]]:
+    """Side and joints of every hand seen within 60 ms of a frame."""
     out = []
     stamp = int(canonical.timestamps_ns[frame])
     for hand in canonical.hands:
         if len(hand.timestamps_ns):
             nearest = int(np.argmin(np.abs(hand.timestamps_ns - stamp)))
             if abs(int(hand.timestamps_ns[nearest]) - stamp) <= 60_000_000:
-                out.append(hand.joints_in_world[nearest])
+                out.append((hand.side, hand.joints_in_world[nearest]))
     return out
 
 

@@ -22,6 +22,7 @@ _THICKNESS_SHARE = 0.15
 _INITIAL_OPACITY = 0.8
 _EXPOSURE_ROUNDS = 4
 _OVERSAMPLING = 2
+_FINEST_FOOTPRINTS = 1.0  # voxels smaller than a pixel of the finest view hold nothing that the pictures show
 _FLATTEN_ROUNDS = 2
 _FLATTEN_NEIGHBOURS = 20
 
@@ -51,13 +52,13 @@ def initialise(views: Sequence[View], config: ReconstructConfig, noise: SensorNo
     cloud = back_project(views, noise, config.seed)
     if not len(cloud.points_in_world):
         return Initial(empty_model(), np.ones((len(views), 3), dtype=np.float32))
-    fine = _fit_budget(cloud, _OVERSAMPLING * config.max_gaussians)
+    fine = _fit_budget(cloud, _OVERSAMPLING * config.max_gaussians, _FINEST_FOOTPRINTS / float(np.sqrt(_OVERSAMPLING)))
     cloud = _rows(cloud, fine.members)
     gains = _exposure_gains(cloud, fine.ids, fine.count, len(views))
     cloud = replace(cloud, rgb=np.clip(cloud.rgb / gains[cloud.view], 0, 1).astype(np.float32))
     merged = _merge(cloud, fine)
     flat = replace(merged, points_in_world=flatten_layers(merged.points_in_world, merged.weight, fine.voxel_m, noise))
-    coarse = _fit_budget(flat, config.max_gaussians)
+    coarse = _fit_budget(flat, config.max_gaussians, float(np.sqrt(_OVERSAMPLING)))
     thinned = _merge(_rows(flat, coarse.members), coarse)
     return Initial(surface_splats(thinned.points_in_world, thinned.rgb, coarse.voxel_m), gains)
 
@@ -127,9 +128,12 @@ class _Groups:
     voxel_m: Float[np.ndarray, "G"]
 
 
-def _fit_budget(cloud: Cloud, budget: int) -> _Groups:
+def _fit_budget(cloud: Cloud, budget: int, finest: float) -> _Groups:
     """Voxels as multiples of the pixel footprint, the smallest multiple (of a geometric ladder) within the budget."""
-    low, high = 0.25, 64.0
+    low, high = finest, 64.0
+    trial = _group(cloud, low)
+    if trial.count <= budget:
+        return trial
     groups = _group(cloud, high)
     for _ in range(8):
         middle = float(np.sqrt(low * high))

@@ -87,7 +87,7 @@ def ray_spread(
         distance = np.where(gap > _MIN_GAP_M, variance / gap + gap, 0.0)
         share = np.where(distance > 0, gap / distance, 0.0)
         doubt = np.maximum(share - _SURE_SHARE, 0.0)
-        return np.sqrt(np.minimum(variance, gap**2) + doubt * distance**2).astype(np.float32)
+        return np.asarray(np.sqrt(np.minimum(variance, gap**2) + doubt * distance**2), dtype=np.float32)
 
 
 def surface_depth(view: RenderedView, choice: str = "edge") -> Float32[np.ndarray, "H W"]:
