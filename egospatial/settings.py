@@ -106,8 +106,9 @@ def updated(base: T, changes: Mapping[str, Any], where: str = "") -> T:
 
 def _unknown_key(full: str, key: str, base: Any, where: str) -> ConfigError:
     here = [field.name for field in dataclasses.fields(base)]
-    known = all_keys(base, where)
-    near = difflib.get_close_matches(full, known, 3, 0.6) or difflib.get_close_matches(key, here, 3, 0.5)
+    prefix = f"{where}." if where else ""
+    near = [prefix + name for name in difflib.get_close_matches(key, here, 3, 0.6)]
+    near = near or difflib.get_close_matches(full, all_keys(base, where), 3, 0.6)
     hint = f" Did you mean {' or '.join(near)}?" if near else f" Known here: {', '.join(here)}."
     return ConfigError(f"setting {full!r} is not known.{hint}")
 

@@ -13,21 +13,91 @@ from egospatial.errors import StoreError
 from egospatial.store.atomic import atomic_path, check_schema, json_text, missing
 
 
+class PatientFile:
+    """A file for HDF5 to write to that never fails: it keeps the first error for whoever closes it.
+
+    A write that fails inside HDF5 leaves the library in a state that ends in a crash at exit (h5py issue 914). Here
+    HDF5 is told that all went well; nothing more is written, and the file is thrown away by ``create``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a new file without a buffer, so that an error shows at its own write."""
+        self._file = open(path, "w+b", buffering=0)
+        self.error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all bytes, or keep the error."""
+        view = memoryview(data).cast("B")
+        written = 0
+        while self.error is None and written < len(view):
+            try:
+                written += self._file.write(view[written:])
+            except OSError as error:
+                self.error = error
+        if self.error is not None:
+            self._file.seek(len(view) - written, 1)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the size, or keep the error."""
+        try:
+            return self._file.truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+            return size or 0
+
+    def readinto(self, buffer: Any) -> int:
+        """Read back; what was never written is zero."""
+        view = memoryview(buffer).cast("B")
+        found = self._file.readinto(view)
+        view[found:] = bytes(len(view) - found)
+        return len(view)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read back (h5py tells file-like objects by this name)."""
+        return self._file.read(size) or b""
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """There is no buffer."""
+
+    def close(self) -> None:
+        """Close the file below."""
+        self._file.close()
+
+
 @contextlib.contextmanager
 def create(path: Path, schema: str) -> Iterator[Any]:
     """A new HDF5 file under a temporary name, renamed to ``path`` when the block ends well.
 
     Format bound to HDF5 1.8 so that old tools open it; no time stamps, so equal content is equal bytes.
+
+    Raises:
+        StoreError: the disk is full, a size limit is hit, or the folder cannot be written.
     """
     import h5py
 
     with atomic_path(path) as temporary:
+        target = PatientFile(temporary)
         try:
-            with h5py.File(temporary, "w", libver=("earliest", "v108"), track_order=False) as file:
+            with h5py.File(target, "w", libver=("earliest", "v108"), track_order=False) as file:
                 file.attrs["schema"] = schema
                 yield file
-        except RuntimeError as error:  # h5py's word for a failed flush on close; errno is in its text
-            raise OSError(str(error)) from error
+        except Exception as error:
+            if target.error is not None and target.error is not error:
+                raise target.error from error
+            raise
+        finally:
+            target.close()
+        if target.error is not None:
+            raise target.error
 
 
 @contextlib.contextmanager

@@ -99,7 +99,9 @@ def tracks(count=6, size_wh=SIZE_WH):
     scores = np.array([np.nan if item is None else 0.5 for item in seen])
     first = MaskTrack(3, "red jar", seen, states, scores)
     second = MaskTrack(7, "茶碗", (None,) * count, np.zeros(count, np.int64), np.full(count, np.nan))
-    verdict = Verdict(3, 4, Outcome.DRIFTED, "depth", "jumped", {"metres": 0.25, "limit": float("inf")}, "re-initialised")
+    verdict = Verdict(
+        3, 4, Outcome.DRIFTED, "depth", "jumped", {"metres": 0.25, "limit": float("inf")}, "re-initialised"
+    )
     return TrackSet(size_wh, times(count), (first, second), (verdict,), "embedded", ("one warning",))
 
 
@@ -130,7 +132,9 @@ def lifted(count=6):
         Relation(RelationKind.CONTAINMENT, 3, 7, int(times()[4]), int(times()[5]), 0.7),
     )
     surfaces = SceneSurfaces(np.array([0.0, 0.75]), np.array([4.0, 1.0]), 0.0, 0.004)
-    return Lifted((trajectory(3, count=count), trajectory(7, "茶碗", count)), events, relations, surfaces, moving, ("w",))
+    return Lifted(
+        (trajectory(3, count=count), trajectory(7, "茶碗", count)), events, relations, surfaces, moving, ("w",)
+    )
 
 
 def questions():
@@ -154,7 +158,6 @@ def depth_frame(seed, size_wh=(20, 15)):
 def write_finished(folder: Path, with_depth=True) -> Path:
     """A small output folder with every file but run.json."""
     from egospatial.store import (
-        depth_segments,
         geometry_file,
         questions_file,
         recording_file,
@@ -175,6 +178,12 @@ def write_finished(folder: Path, with_depth=True) -> Path:
     trajectories_file.write(folder, lifted())
     questions_file.write(folder, questions())
     if with_depth:
-        small = record.camera.resized((20, 15))
-        depth_segments.write_depth(folder, small, 6, lambda frames: map(depth_frame, frames), "key", 0.0005, 4)
+        write_depth(folder)
     return folder
+
+
+def write_depth(folder: Path) -> None:
+    """Depth of the six frames, beside the poses that are there."""
+    from egospatial.store import depth_segments
+
+    depth_segments.write_depth(folder, camera().resized((20, 15)), 6, lambda n: map(depth_frame, n), "key", 0.0005, 4)

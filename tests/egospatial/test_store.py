@@ -3,11 +3,13 @@
 import dataclasses
 import hashlib
 import json
+import shutil
 
 import frontdoor_makers as make
 import numpy as np
 import pytest
 
+from cuda_kernels.errors import InputError
 from egospatial.errors import StoreError
 from egospatial.store import (
     depth_segments,
@@ -25,6 +27,12 @@ from geo.recording import CanonicalRecording
 from lifting.records import Event, Lifted, ObjectTrajectory, Relation, SceneSurfaces
 from recon.records import MovingDepth, Reconstruction, SplatModel
 from tracking.records import MaskTrack, TrackSet, Verdict
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished folder, made once; tests copy it."""
+    return make.write_finished(tmp_path_factory.mktemp("finished") / "a")
 
 
 def same(a, b):
@@ -90,9 +98,8 @@ def test_poses_times_gaze_and_hands_come_back_as_they_were(tmp_path):
         assert same(getattr(frames, name), getattr(record, name)), name
 
 
-def test_recording_json_holds_cameras_world_clock_and_frame_table(tmp_path):
-    make.write_finished(tmp_path, with_depth=False)
-    document = recording_file.read(tmp_path)
+def test_recording_json_holds_cameras_world_clock_and_frame_table(finished):
+    document = recording_file.read(finished)
     assert same(recording_file.camera_from_json(document["canonical_camera"]), make.camera())
     assert same(recording_file.world_from_json(document["world"]), make.canonical().world)
     assert document["clock"] == {
@@ -127,9 +134,8 @@ STORED_FIELDS = {
 }
 
 
-def test_depth_is_stored_to_half_a_millimetre_and_none_stays_none(tmp_path):
-    make.write_finished(tmp_path)
-    reader = geometry_file.DepthReader(tmp_path)
+def test_depth_is_stored_to_half_a_millimetre_and_none_stays_none(finished):
+    reader = geometry_file.DepthReader(finished)
     assert len(reader) == 6 and reader.camera.size_wh_px == (20, 15)
     for number, frame in enumerate(reader):
         wanted = make.depth_frame(number)
@@ -148,16 +154,17 @@ def test_depth_too_deep_for_the_step_is_none_and_counted(tmp_path):
 
 
 def test_depth_beside_poses_leaves_the_poses_as_they_were(tmp_path):
-    make.write_finished(tmp_path, with_depth=False)
+    geometry_file.write_frames(tmp_path, make.canonical())
     before = geometry_file.read_frames(tmp_path), geometry_file.frames_digest(tmp_path)
-    make.write_finished(tmp_path)
+    make.write_depth(tmp_path)
     assert same((geometry_file.read_frames(tmp_path), geometry_file.frames_digest(tmp_path)), before)
 
 
 def test_depth_goes_on_at_the_first_unfinished_segment(tmp_path):
     """Killed after frame 5 of 6 (segments of 2): only frames 4 and 5 are made again, the file is the same."""
-    make.write_finished(tmp_path / "whole")
-    make.write_finished(tmp_path / "killed", with_depth=False)
+    for name in ("whole", "killed"):
+        geometry_file.write_frames(tmp_path / name, make.canonical())
+    make.write_depth(tmp_path / "whole")
     small = make.camera().resized((20, 15))
 
     def dies(frames):
@@ -182,7 +189,7 @@ def test_depth_goes_on_at_the_first_unfinished_segment(tmp_path):
 
 
 def test_segments_of_other_settings_are_not_taken(tmp_path):
-    make.write_finished(tmp_path, with_depth=False)
+    geometry_file.write_frames(tmp_path, make.canonical())
     small, made = make.camera().resized((20, 15)), []
 
     def stop_at_4(frames):
@@ -204,13 +211,15 @@ def test_equal_content_is_equal_bytes(tmp_path):
     digests = []
     for name in ("a", "b"):
         make.write_finished(tmp_path / name)
-        digests.append({p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((tmp_path / name).iterdir())})
+        digests.append(
+            {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((tmp_path / name).iterdir())}
+        )
     assert digests[0] == digests[1]
     assert set(digests[0]) == set(layout.RESULTS) - {"config.json"}
 
 
-def test_a_file_of_another_version_is_refused_by_name(tmp_path):
-    make.write_finished(tmp_path)
+def test_a_file_of_another_version_is_refused_by_name(tmp_path, finished):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     document = json.loads((tmp_path / "recording.json").read_text())
     write_json(tmp_path / "recording.json", {**document, "schema": "egospatial.recording/99"})
     with pytest.raises(StoreError, match=r"recording\.json: schema is 'egospatial\.recording/99'"):
@@ -236,10 +245,8 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("left", [0, 0.5, 0.97])
-def test_a_truncated_file_is_a_clear_error_that_names_it(tmp_path, name, left):
-    from cuda_kernels.errors import InputError
-
-    make.write_finished(tmp_path)
+def test_a_truncated_file_is_a_clear_error_that_names_it(tmp_path, finished, name, left):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: int(len(content) * left)])
     with pytest.raises(InputError, match=name.replace(".", r"\.")):
@@ -247,8 +254,8 @@ def test_a_truncated_file_is_a_clear_error_that_names_it(tmp_path, name, left):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_missing_file_is_a_clear_error_that_names_it(tmp_path, name):
-    make.write_finished(tmp_path)
+def test_a_missing_file_is_a_clear_error_that_names_it(tmp_path, finished, name):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     (tmp_path / name).unlink()
     with pytest.raises(StoreError, match=name.replace(".", r"\.")):
         READERS[name](tmp_path)
@@ -282,7 +289,11 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
 def test_leftovers_of_killed_runs_go_and_nothing_else(tmp_path):
     (tmp_path / ".work").mkdir()
-    gone = [tmp_path / ".tracks.h5.4711.tmp.h5", tmp_path / ".canonical.mp4.12.partial", tmp_path / ".work" / ".a.h5.1.tmp.h5"]
+    gone = [
+        tmp_path / ".tracks.h5.4711.tmp.h5",
+        tmp_path / ".canonical.mp4.12.partial",
+        tmp_path / ".work" / ".a.h5.1.tmp.h5",
+    ]
     kept = [tmp_path / ".lock", tmp_path / "tracks.h5", tmp_path / "x.tmp", tmp_path / ".work" / "00.h5"]
     for path in gone + kept:
         path.write_text("x")
