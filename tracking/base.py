@@ -6,7 +6,7 @@ nothing else. A re-initialisation is always a new session: a wrong state is neve
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
@@ -15,6 +15,7 @@ from geo.cameras import PinholeCamera
 from tracking.records import MaskState, Rle
 
 
+@runtime_checkable
 class StaticView(Protocol):
     """What tracking reads of a rendering of the static scene."""
 
@@ -24,6 +25,7 @@ class StaticView(Protocol):
         ...
 
 
+@runtime_checkable
 class SceneDepthLike(Protocol):
     """What is known of depth in a canonical frame; ``recon.scene_depth.SceneDepth`` is one."""
 
@@ -68,6 +70,7 @@ class Observation:
     evidence: dict[str, float] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Session(Protocol):
     """One object being followed from one prompt."""
 
@@ -85,6 +88,7 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """Makes sessions."""
 

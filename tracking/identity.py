@@ -35,7 +35,8 @@ def plan_objects(narrations: NarrationSet) -> tuple[tuple[ObjectPlan, ...], tupl
             old = groups.get((grounding.frame, order))
             points = (grounding,) if old is None else (*old.points, grounding)
             groups[grounding.frame, order] = PointGroup(narration.narration_id, grounding.frame, points)
-    plans, warnings = [], []
+    plans: list[ObjectPlan] = []
+    warnings: list[str] = []
     for label, groups in found.values():
         ordered = tuple(groups[key] for key in sorted(groups))
         if any(group.can_seed for group in ordered):
@@ -72,7 +73,8 @@ def resolve_duplicates(
                 continue
             same = base_label(first.label) == base_label(second.label)
             action = f"merged into object {first.object_id}" if same else "reported"
-            reason = f"overlaps object {first.object_id} ({first.label!r}) on {len(frames)} frames: the same thing tracked twice"
+            where = f"object {first.object_id} ({first.label!r}) on {len(frames)} frames"
+            reason = f"overlaps {where}: the same thing tracked twice"
             evidence = {"overlapping_frames": float(len(frames)), "other_object_id": float(first.object_id)}
             verdicts.append(
                 Verdict(
@@ -89,9 +91,7 @@ def resolve_duplicates(
                 kept[kept.index(first)] = _merged(first, second)
                 kept = [track for track in kept if track.object_id != second.object_id]
             else:
-                warnings.append(
-                    f"objects {first.label!r} and {second.label!r} overlap on {len(frames)} frames; one of them is mistaken"
-                )
+                warnings.append(f"object {second.label!r} overlaps {where}; one of the two is mistaken")
     return tuple(kept), tuple(verdicts), tuple(warnings)
 
 

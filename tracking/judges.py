@@ -6,7 +6,7 @@ undecided.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -50,6 +50,7 @@ class Case:
     previous: Observation | None = None  # the last visible observation before this frame
 
 
+@runtime_checkable
 class Judge(Protocol):
     """Gives verdicts."""
 
@@ -108,7 +109,7 @@ class GeometricJudge:
         values = patch[np.isfinite(patch)]
         if len(values) == 0:
             return _NAN3
-        return se3.transform_points(pose, (ray * float(np.percentile(values, 40)))[None])[0]
+        return np.asarray(se3.transform_points(pose, ray * float(np.percentile(values, 40))))
 
     def _against_points(self, case: Case) -> Verdict:
         observation = case.observation

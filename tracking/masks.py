@@ -87,5 +87,4 @@ def _covered(starts: np.ndarray, ends: np.ndarray, at: np.ndarray) -> np.ndarray
 
 
 def _ramp(spans: np.ndarray) -> np.ndarray:
-    total = int(spans.sum())
-    return np.arange(total) - np.repeat(np.cumsum(spans) - spans, spans)
+    return np.asarray(np.arange(int(spans.sum())) - np.repeat(np.cumsum(spans) - spans, spans))

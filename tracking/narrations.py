@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from geo.recording import CanonicalRecording
+from geo.view import source_to_canonical
 from tracking.errors import TrackingError
 from tracking.records import Grounding, Narration, NarrationSet
 
@@ -176,9 +177,12 @@ def _grounding(
 
 def _point(path: Path, number: int, label: str, item: dict[str, Any]) -> tuple[float, float]:
     point = item.get("point_xy")
-    good = isinstance(point, list | tuple) and len(point) == 2
-    if not good or not all(
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) for value in point
+    if (
+        not isinstance(point, list)
+        or len(point) != 2
+        or not all(
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) for value in point
+        )
     ):
         raise TrackingError(
             f"{path} line {number}: object {label!r} needs point_xy as two finite numbers, got {point!r}"
@@ -202,17 +206,12 @@ def _canonical_point(
     """The point in canonical pixels; None outside the picture or where the picture shows nothing."""
     pixel = np.array([point_xy], dtype=np.float64)
     if view == "source":
-        rays = canonical.source_camera.unproject(pixel)
-        if not (rays.valid[0] and canonical.source_camera.in_image(pixel)[0]):
-            return None
-        projection = canonical.camera.project(rays.directions @ canonical.canonical_from_source.T)
-        if not projection.valid[0]:
+        projection = source_to_canonical(canonical, pixel)
+        if not (projection.valid[0] and canonical.source_camera.in_image(pixel)[0]):
             return None
         pixel = projection.pixels_xy
     if not canonical.camera.in_image(pixel)[0]:
         return None
     width, height = canonical.camera.size_wh_px
-    u, v = (
-        int(np.clip(round(float(value)), 0, size - 1)) for value, size in zip(pixel[0], (width, height), strict=True)
-    )
+    u, v = np.rint(pixel[0]).astype(int).clip(0, [width - 1, height - 1])
     return (float(pixel[0, 0]), float(pixel[0, 1])) if canonical.valid_mask[v, u] else None

@@ -139,7 +139,7 @@ class Follower:
             return False
         alone = self._ask(result, group.frame)
         away = verdict.evidence.get("point_distance_m", float("nan"))
-        return alone.outcome is Outcome.CONSISTENT and not away < 2 * self._metric.config.near_m
+        return alone.outcome is Outcome.CONSISTENT and not away < 0.5 * self._metric.config.near_m
 
     def _mend_after(self, result: Followed, group: PointGroup, trusted: int, verdict: Verdict) -> Verdict:
         """A fresh session at the later point: back to the failure, on to the end."""

@@ -143,8 +143,8 @@ def assemble(canonical: CanonicalRecording, narrations: NarrationSet, results: S
         verdicts += _identity_verdicts(result)
         for group in result.elsewhere:
             warnings.append(
-                f"narration {group.narration_id} calls something {result.plan.label!r} in frame {group.frame} that lies "
-                "elsewhere than the object of that name: taken as another object"
+                f"narration {group.narration_id} means by {result.plan.label!r} in frame {group.frame} something that "
+                "lies elsewhere than the object of that name: taken as another object"
             )
     return TrackSet(
         size_wh_px=canonical.camera.size_wh_px,
@@ -186,7 +186,7 @@ def _taken(group: PointGroup, others: Sequence[ObjectResult]) -> Bool[np.ndarray
             continue
         mask = decode_rle(rle)
         points = [point.point_xy_px for point in group.points if point.positive]
-        if any(mask[int(round(y)), int(round(x))] for x, y in points):
+        if any(mask[round(y), round(x)] for x, y in points):
             continue
         out = mask if out is None else out | mask
     return out

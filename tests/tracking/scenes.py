@@ -106,7 +106,11 @@ class TinyWorld:
             c, s = np.cos(shape.yaw), np.sin(shape.yaw)
             turn = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
             origin, rays = turn @ (eye - shape.center_at(frame)), dirs @ turn.T
-            t = _hit_box(origin, rays, np.array(shape.half)) if shape.kind == "box" else _hit_ball(origin, rays, shape.half[0])
+            t = (
+                _hit_box(origin, rays, np.array(shape.half))
+                if shape.kind == "box"
+                else _hit_ball(origin, rays, shape.half[0])
+            )
             hit = (t < best) & (t > 0)
             local = origin + rays * np.where(hit, t, 0)[..., None]
             pattern = np.sign(_noise(local, 120, number))[..., None] > 0

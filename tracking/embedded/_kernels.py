@@ -1,18 +1,13 @@
 """Loops over pixels and points: smoothing of a binary field, point splatting, geodesic distance."""
 
 import numpy as np
-from jaxtyping import Float32, Int32
+from jaxtyping import Float, Float32, Int32
 
-from cuda_kernels.jit import jit
+from cuda_kernels.image_kernel import kernel
 
 
-@jit(nogil=True)
-def mean_field(unary, w_right, w_down, w_down_right, w_down_left, iterations):  # type: ignore[no-untyped-def]
-    """Binary mean field on an 8-neighbour grid, Gauss-Seidel sweeps in alternating directions.
-
-    q_i = sigmoid(u_i + sum_j w_ij (2 q_j - 1)); returns the logits u_i + sum_j w_ij (2 q_j - 1).
-    Source: Koller & Friedman (2009), eq. 11.64 for the Ising model.
-    """
+@kernel(nogil=True)
+def _mean_field(unary, w_right, w_down, w_down_right, w_down_left, iterations):  # type: ignore[no-untyped-def]
     height, width = unary.shape
     spin = np.tanh(unary * np.float32(0.5))
     logit = unary.copy()
@@ -43,9 +38,8 @@ def mean_field(unary, w_right, w_down, w_down_right, w_down_left, iterations):  
     return logit
 
 
-@jit(nogil=True)
-def splat_points(u_px, v_px, z_m, radius_px, height, width):  # type: ignore[no-untyped-def]
-    """Nearest depth and point index per pixel, each point a disc; inf and -1 where nothing falls."""
+@kernel(nogil=True)
+def _splat_points(u_px, v_px, z_m, radius_px, height, width):  # type: ignore[no-untyped-def]
     depth = np.full((height, width), np.float32(np.inf), dtype=np.float32)
     index = np.full((height, width), -1, dtype=np.int32)
     for i in range(len(z_m)):
@@ -61,12 +55,8 @@ def splat_points(u_px, v_px, z_m, radius_px, height, width):  # type: ignore[no-
     return depth, index
 
 
-@jit(nogil=True)
-def geodesic(distance, cost_right, cost_down, sweeps):  # type: ignore[no-untyped-def]
-    """Shortest path length from the pixels that are 0 in ``distance`` (changed in place), by raster sweeps.
-
-    Source: Criminisi, Sharp & Blake (2008), GeoS, the raster-scan algorithm (here on the 4-neighbour grid).
-    """
+@kernel(nogil=True)
+def _geodesic(distance, cost_right, cost_down, sweeps):  # type: ignore[no-untyped-def]
     height, width = distance.shape
     for sweep in range(sweeps):
         for vv in range(height):
@@ -86,15 +76,42 @@ def geodesic(distance, cost_right, cost_down, sweeps):  # type: ignore[no-untype
     return distance
 
 
+def mean_field(
+    unary: Float32[np.ndarray, "h w"], edge_weights: Float32[np.ndarray, "4 h w"], iterations: int
+) -> Float32[np.ndarray, "h w"]:
+    """Binary mean field on an 8-neighbour grid, Gauss-Seidel sweeps in alternating directions.
+
+    q_i = sigmoid(u_i + sum_j w_ij (2 q_j - 1)); returns the logits u_i + sum_j w_ij (2 q_j - 1). Weights are those
+    of the edges to the right, down, down-right and down-left of each pixel.
+    Source: Koller & Friedman (2009), section 11.5.1, for two states.
+    """
+    start = np.ascontiguousarray(unary, np.float32)
+    weights = [np.ascontiguousarray(part, np.float32) for part in edge_weights]
+    return np.asarray(_mean_field(start, *weights, iterations))  # type: ignore[no-untyped-call,call-arg]
+
+
+def geodesic(
+    start: Float32[np.ndarray, "h w"],
+    cost_right: Float32[np.ndarray, "h w"],
+    cost_down: Float32[np.ndarray, "h w"],
+    sweeps: int = 4,
+) -> Float32[np.ndarray, "h w"]:
+    """Shortest path length from the pixels that are 0 in ``start`` (elsewhere: large), by raster sweeps.
+
+    Source: Criminisi, Sharp & Blake (2008), GeoS, the raster-scan algorithm (here on the 4-neighbour grid).
+    """
+    return np.asarray(_geodesic(start.copy(), cost_right, cost_down, sweeps))  # type: ignore[no-untyped-call]
+
+
 def splat(
-    pixels_xy: Float32[np.ndarray, "K 2"],
-    z_m: Float32[np.ndarray, "K"],
-    radius_px: Float32[np.ndarray, "K"],
+    pixels_xy: Float[np.ndarray, "K 2"],
+    z_m: Float[np.ndarray, "K"],
+    radius_px: Float[np.ndarray, "K"],
     size_hw: tuple[int, int],
 ) -> tuple[Float32[np.ndarray, "H W"], Int32[np.ndarray, "H W"]]:
     """Z-buffer of discs: depth (inf = nothing) and the index of the point seen (-1 = nothing)."""
     as32 = np.float32
-    depth, index = splat_points(
+    depth, index = _splat_points(  # type: ignore[no-untyped-call]
         np.ascontiguousarray(pixels_xy[:, 0], as32),
         np.ascontiguousarray(pixels_xy[:, 1], as32),
         np.ascontiguousarray(z_m, as32),

@@ -55,7 +55,7 @@ def colour_logits(
 ) -> Float32[np.ndarray, "h w"]:
     """Log p(colour | object) / p(colour | rest), floored so that unseen colours say nothing, and clipped."""
     ratio = np.log((foreground.density.ravel() + floor) / (background.density.ravel() + floor))
-    return ratio.astype(np.float32)[bins].clip(-_MAX_COLOUR_LOGIT, _MAX_COLOUR_LOGIT)
+    return np.asarray(ratio.astype(np.float32)[bins].clip(-_MAX_COLOUR_LOGIT, _MAX_COLOUR_LOGIT))
 
 
 def smooth_logits(
@@ -70,7 +70,7 @@ def smooth_logits(
     Weights are those of GrabCut (Rother et al. 2004, eq. 11), times a factor for depth steps.
     """
     weights = _edge_weights(features, z_m, strength)
-    return np.asarray(mean_field(np.ascontiguousarray(unary, np.float32), *weights, iterations), np.float32)
+    return np.asarray(mean_field(unary, np.stack(weights), iterations))
 
 
 def _edge_weights(features: np.ndarray, z_m: np.ndarray, strength: float) -> list[np.ndarray]:

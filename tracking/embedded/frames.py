@@ -30,12 +30,12 @@ class Roi:
     def to_roi(self, pixels_xy: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch 2"]:
         """Canonical pixels to crop pixels (centre of the first pixel is 0 in both)."""
         factor = np.array([self.size_wh[0] / (self.x1 - self.x0), self.size_wh[1] / (self.y1 - self.y0)])
-        return (np.asarray(pixels_xy) - [self.x0, self.y0] + 0.5) * factor - 0.5
+        return np.asarray((np.asarray(pixels_xy) - [self.x0, self.y0] + 0.5) * factor - 0.5)
 
     def from_roi(self, pixels_xy: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch 2"]:
         """Crop pixels to canonical pixels."""
         factor = np.array([self.size_wh[0] / (self.x1 - self.x0), self.size_wh[1] / (self.y1 - self.y0)])
-        return (np.asarray(pixels_xy) + 0.5) / factor - 0.5 + [self.x0, self.y0]
+        return np.asarray((np.asarray(pixels_xy) + 0.5) / factor - 0.5 + [self.x0, self.y0])
 
 
 def make_roi(
@@ -145,7 +145,7 @@ class FrameStore:
         import cv2
 
         def make() -> np.ndarray:
-            dis = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
+            dis = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_FAST)
             return np.asarray(dis.calc(self.small_grey(frame), self.small_grey(other), None), np.float16)
 
         return np.asarray(self._get(("flow", frame, other), make), np.float32)

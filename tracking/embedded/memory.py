@@ -26,6 +26,7 @@ class Memory:
     model: ObjectModel | None = None
     world_from_object: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
     plane: Plane | None = None
+    plane_seen_from_m: float = float("inf")
     flat: bool = False
     moving: bool = False
     lost: bool = False
@@ -41,6 +42,7 @@ class Memory:
 
 
 def memory_of(store: FrameStore, frame: int, seed: Seed) -> Memory:
+    """What is known after the seed; without a surface model where depth or pose is missing."""
     crop, mask = seed.crop, seed.mask
     colours = colour_model(colour_bins(crop.features[mask])) if mask.any() else colour_model(colour_bins(crop.features))
     memory = Memory(frame, crop, seed.logits, bool(mask.any()), colours, 0.0, mask.sum() / crop.roi.scale**2)
@@ -63,9 +65,9 @@ def memory_of(store: FrameStore, frame: int, seed: Seed) -> Memory:
     memory.world_from_object = np.eye(4)
     memory.world_from_object[:3, 3] = center
     memory.model.fuse((cloud[near] - center).astype(np.float32), crop.features[core][near])
-    memory.model.hits[:] = 2.0
+    memory.model.hits[:] = 3.0
     look = pose[:3, 3] - center
     memory.model.add_view(look / np.linalg.norm(look))
-    memory.plane, memory.flat = seed.plane, seed.flat
+    memory.plane, memory.flat, memory.plane_seen_from_m = seed.plane, seed.flat, z_m
     memory.rest_places = [memory.world_from_object.copy()]
     return memory

@@ -34,8 +34,8 @@ class ObjectModel:
 
     @property
     def trusted(self) -> Bool[np.ndarray, "K"]:
-        """Points that were seen in the mask more often than outside it."""
-        return np.asarray(self.hits > self.misses)
+        """Points that were seen in the mask at least twice more often than outside it (once is noise)."""
+        return np.asarray(self.hits >= self.misses + 2.0)
 
     @property
     def center(self) -> Float[np.ndarray, "3"]:

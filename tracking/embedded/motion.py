@@ -67,7 +67,7 @@ def flow_motion(
     camera = store.scene_depth.camera
     full = store.canonical.camera
     at = (end - [full.cx_px, full.cy_px]) / [full.fx_px, full.fy_px] * [camera.fx_px, camera.fy_px]
-    at = np.rint(at + [camera.cx_px, camera.cy_px]).astype(int)
+    at = np.rint(at + np.array([camera.cx_px, camera.cy_px])).astype(int)
     ok = closed & (at >= 0).all(-1) & (at[:, 0] < camera.width_px) & (at[:, 1] < camera.height_px)
     z_m = np.full(len(at), np.nan)
     z_m[ok] = sensor[at[ok, 1], at[ok, 0]]

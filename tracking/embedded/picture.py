@@ -42,7 +42,7 @@ class PictureStep:
         carried = self._carried(memory, frame, roi)
         prior = (0.9 * carried).clip(-3.0, 2.5)
         distance = signed_distance(carried > 0)
-        prior = np.minimum(prior, np.where(distance < -6, -3.0, 3.0))
+        prior = np.minimum(prior, np.where(distance < -6, -3.0, 3.0)).astype(np.float32)
         evidence = Evidence(prior, np.zeros_like(prior), distance > 1.0, distance < -2.0)
         logits = fill_holes(refine(crop, evidence, memory.colours, 0.0, 0.8))
         return self._adopt(memory, crop, logits, {"followed_share": float(closed.mean())})
@@ -99,7 +99,9 @@ class PictureStep:
         scale = small.shape[1] / self._store.image_wh[0]
         size = float(np.sqrt(memory.area_px)) * scale
         smooth = cv2.blur(likely.astype(np.float32), (max(1, int(size / 3) | 1),) * 2)
-        count, labels, stats, middle = cv2.connectedComponentsWithStats((smooth > 1.0).astype(np.uint8), connectivity=8)
+        count, labels, stats, _middle = cv2.connectedComponentsWithStats(
+            (smooth > 1.0).astype(np.uint8), connectivity=8
+        )
         found: list[tuple[float, int]] = []
         for label in range(1, count):
             area = stats[label, cv2.CC_STAT_AREA] / scale**2
@@ -126,7 +128,7 @@ class PictureStep:
         full = cv2.resize(part.astype(np.float32), self._store.image_wh, interpolation=cv2.INTER_LINEAR)
         cut = cv2.resize(full[roi.y0 : roi.y1, roi.x0 : roi.x1], roi.size_wh, interpolation=cv2.INTER_AREA) > 0.5
         distance = signed_distance(cut)
-        prior = (0.3 * distance).clip(-3, 1.5)
+        prior = (0.3 * distance).clip(-3, 1.5).astype(np.float32)
         evidence = Evidence(prior, np.zeros_like(prior), distance > 1, distance < -3)
         crop = self._store.crop(frame, roi)
         logits = fill_holes(refine(crop, evidence, memory.colours, 0.0, 1.0))

@@ -21,7 +21,7 @@ class Plane:
         return np.asarray(points_in_world @ self.normal_in_world - self.offset_m)
 
 
-def sensor_sigma_m(z_m: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
+def sensor_sigma_m(z_m: np.ndarray | np.floating | float) -> np.ndarray:
     """A cautious model of structured-light noise: 3 mm + 4 mm/m^2 (z - 0.4 m)^2 (Nguyen et al. 2012, shape)."""
     return np.asarray(0.003 + 0.004 * np.maximum(np.asarray(z_m) - 0.4, 0.0) ** 2)
 
@@ -50,7 +50,7 @@ def find_support(
     rng = np.random.default_rng(7)
     if len(cloud) > 4000:
         cloud = cloud[rng.choice(len(cloud), 4000, replace=False)]
-    tolerance = max(0.005, 1.5 * float(sensor_sigma_m(np.linalg.norm(seed_in_world - camera_in_world))))
+    tolerance = max(0.005, 1.5 * float(sensor_sigma_m(float(np.linalg.norm(seed_in_world - camera_in_world)))))
     best: tuple[float, np.ndarray, float] | None = None
     for triple in rng.integers(0, len(cloud), (_TRIES, 3)):
         plane = _through(cloud[triple], camera_in_world, up_in_world)

@@ -19,7 +19,7 @@ from tracking.embedded.plane import Plane, sensor_sigma_m
 from tracking.embedded.predict import Prediction, tolerance_m
 
 _PALM_BONES = ((0, 5), (0, 9), (0, 13), (0, 17))
-_FINGER_BONES = tuple((i, i + 1) for start in (1, 5, 9, 13, 17) for i in range(start, start + 3)) + ((0, 1),)
+_FINGER_BONES = (*tuple((i, i + 1) for start in (1, 5, 9, 13, 17) for i in range(start, start + 3)), (0, 1))
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def space_evidence(
         height = plane.height_m(points_in_world)
         threshold = np.maximum(0.004, 1.5 * sensor_sigma_m(crop.z_m))
         low = np.isfinite(height) & (height < threshold)
-        geometry[low] -= (2.0 * ((threshold - height) / threshold).clip(0, 1.2))[low]
+        geometry[low] -= (3.0 * ((threshold - height) / threshold).clip(0, 1.3))[low]
     core = inside & (distance > 1.0) & (geometry >= 0)
     if core.sum() < 6:
         core = inside & (geometry >= 0)

@@ -46,7 +46,7 @@ def crop_points_in_world(crop: Crop, world_from_camera: Float[np.ndarray, "4 4"]
 
 def depth_at(crop: Crop, xy: Float[np.ndarray, "2"], radius_px: int = 2) -> float:
     """Median depth around a crop pixel, NaN where nothing is known."""
-    u, v = int(round(float(xy[0]))), int(round(float(xy[1])))
+    u, v = round(float(xy[0])), round(float(xy[1]))
     for reach in (radius_px, 2 * radius_px, 4 * radius_px):
         patch = crop.z_m[max(0, v - reach) : v + reach + 1, max(0, u - reach) : u + reach + 1]
         values = patch[np.isfinite(patch)]
@@ -91,15 +91,15 @@ def _first_roi(store: FrameStore, prompt: Prompt, max_side_px: int, max_object_m
         half = (0.7 * (x1 - x0) + 8, 0.7 * (y1 - y0) + 8)
         return make_roi(((x0 + x1) / 2, (y0 + y1) / 2), half, (width, height), max_side_px)
     x, y = prompt.points_xy_px[prompt.positive][0]
-    probe = make_roi((x, y), (24, 24), (width, height), max_side_px)
+    probe = make_roi((x, y), (24.0, 24.0), (width, height), max_side_px)
     if probe is None:
         return None
     crop = _with_static_depth(store, prompt.frame, store.crop(prompt.frame, probe))
     z = depth_at(crop, probe.to_roi(np.array([x, y])))
-    half = _NO_DEPTH_HALF_SHARE * width
+    side = _NO_DEPTH_HALF_SHARE * width
     if np.isfinite(z):
-        half = float(np.clip(0.75 * max_object_m * store.canonical.camera.fx_px / max(z, 0.1), 24, 0.4 * width))
-    return make_roi((x, y), (half, half), (width, height), max_side_px)
+        side = float(np.clip(0.75 * max_object_m * store.canonical.camera.fx_px / max(z, 0.1), 24, 0.4 * width))
+    return make_roi((x, y), (side, side), (width, height), max_side_px)
 
 
 def _tighter_roi(seed: Seed, store: FrameStore, max_side_px: int) -> Roi | None:
@@ -271,9 +271,8 @@ def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray) -> n
         step = np.abs(crop.z_m[a] - crop.z_m[b]) / 0.02
         step = np.where(np.isfinite(step), np.minimum(step, 3.0), 0.3)
         low = np.maximum(0.0, -np.minimum(geometry[a], geometry[b]))
-        return (1.0 + 6.0 * np.maximum(colour - 0.06, 0) + 4.0 * np.maximum(step - 0.5, 0) + 1.0 * low).astype(
-            np.float32
-        )
+        total = 1.0 + 6.0 * np.maximum(colour - 0.06, 0) + 4.0 * np.maximum(step - 0.5, 0) + low
+        return np.asarray(total, np.float32)
 
     right = np.zeros(crop.size_hw, np.float32)
     down = np.zeros(crop.size_hw, np.float32)
@@ -284,7 +283,7 @@ def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray) -> n
     for x, y in points_xy:
         v, u = int(np.clip(round(y), 0, crop.size_hw[0] - 1)), int(np.clip(round(x), 0, crop.size_hw[1] - 1))
         start[max(0, v - 1) : v + 2, max(0, u - 1) : u + 2] = 0
-    return np.asarray(geodesic(start, right, down, 4))
+    return np.asarray(geodesic(start, right, down))
 
 
 def keep_component(logits: np.ndarray, points_xy: np.ndarray) -> np.ndarray:
@@ -348,7 +347,7 @@ def rim_strength(crop: Crop, inner: np.ndarray, outer: np.ndarray) -> float:
         weight = cv2.boxFilter(where.astype(np.float32), -1, kernel, normalize=False)
         masked = np.where(where[..., None], image, 0).astype(np.float32)
         total = np.asarray(cv2.boxFilter(masked, -1, kernel, normalize=False)).reshape(image.shape)
-        return total / np.maximum(weight, 1)[..., None]
+        return np.asarray(total / np.maximum(weight, 1)[..., None])
 
     z = np.where(np.isfinite(crop.z_m), crop.z_m, 0)
     known = np.isfinite(crop.z_m)

@@ -76,4 +76,4 @@ def full_mask(store: FrameStore, crop: Crop, logits: Float32[np.ndarray, "h w"])
     full = logits if size == roi.size_wh else cv2.resize(logits, size, interpolation=cv2.INTER_LINEAR)
     mask = np.zeros(store.image_wh[::-1], bool)
     mask[roi.y0 : roi.y1, roi.x0 : roi.x1] = full > 0
-    return mask & store.canonical.valid_mask
+    return np.asarray(mask & store.canonical.valid_mask)

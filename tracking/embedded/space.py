@@ -86,7 +86,7 @@ class SpaceStep:
             return False
         if not memory.visible or abs(frame - memory.frame) > 3:
             return True
-        return self._flow_residual_px(memory, frame) < max(2.5, 0.25 * np.sqrt(memory.area_px))
+        return self._flow_residual_px(memory, frame) < max(2.5, 0.25 * float(np.sqrt(memory.area_px)))
 
     def _flow_residual_px(self, memory: Memory, frame: int) -> float:
         """Median distance (canonical px) between where flow takes the object and where standing still would."""
@@ -159,14 +159,16 @@ class SpaceStep:
             memory.world_from_object = motions[0] @ memory.world_from_object
 
     def _hidden(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
+        assert memory.model is not None
         self._carry_unseen(memory, frame)
         memory.visible = False
-        return MaskState.ABSENT, float("nan"), _figures(best)
+        return MaskState.ABSENT, float("nan"), _figures(best, memory.model)
 
     def _lost(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
+        assert memory.model is not None
         self._carry_unseen(memory, frame)
         memory.visible, memory.lost = False, True
-        return MaskState.UNKNOWN, float("nan"), {**_figures(best), "lost": 1.0}
+        return MaskState.UNKNOWN, float("nan"), {**_figures(best, memory.model), "lost": 1.0}
 
     def _seen(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
         pose = self._store.pose(frame)
@@ -191,9 +193,9 @@ class SpaceStep:
         self._learn(memory, best, logits, points, pose)
         memory.crop, memory.logits, memory.area_px = crop, logits, area
         memory.visible, memory.lost, memory.gain = True, False, best.agreement.gain
-        if not memory.moving and memory.plane is None and memory.still_frames == _STILL_FRAMES:
-            self._new_support(memory, crop, logits, points, pose)
-        return MaskState.VISIBLE, _score(best.agreement, logits), {**_figures(best), "moving": float(memory.moving)}
+        self._renew_support(memory, crop, logits, points, pose)
+        figures = {**_figures(best, memory.model), "moving": float(memory.moving)}
+        return MaskState.VISIBLE, _score(best.agreement, logits), figures
 
     def _settle(self, memory: Memory, best: Hypothesis) -> None:
         """Adopt the winning place, and say whether the object moves or rests."""
@@ -230,14 +232,25 @@ class SpaceStep:
         front = static - crop.z_m
         known = np.isfinite(front)
         limit = 0.015 + 2 * sensor_sigma_m(np.where(known, crop.z_m, 1.0))
-        return np.where(known & (front > limit), 0.8, np.where(known & (np.abs(front) < 0.5 * limit), -0.7, 0.0))
+        level = np.where(known & (np.abs(front) < 0.5 * limit), -0.7, 0.0)
+        return np.where(known & (front > limit), 0.8, level).astype(np.float32)
 
-    def _new_support(
+    def _renew_support(
         self, memory: Memory, crop: Crop, logits: np.ndarray, points: Float32[np.ndarray, "h w 3"], pose: np.ndarray
     ) -> None:
+        """Find the support again after a move, or when it is seen from much nearer (depth noise grows with z)."""
+        if memory.moving or memory.flat:
+            return
+        seen = (logits > 0) & np.isfinite(crop.z_m)
+        z_m = float(np.median(crop.z_m[seen])) if seen.sum() > 8 else float("inf")
+        settled = memory.plane is None and memory.still_frames == _STILL_FRAMES
+        if not settled and not (memory.plane is not None and z_m < 0.8 * memory.plane_seen_from_m):
+            return
         assert memory.model is not None
         center = memory.world_from_object[:3, :3] @ memory.model.center + memory.world_from_object[:3, 3]
-        memory.plane = find_support(points, center, pose[:3, 3], self._up, exclude=logits > 0)
+        plane = find_support(points, center, pose[:3, 3], self._up, exclude=logits > 0)
+        if plane is not None:
+            memory.plane, memory.plane_seen_from_m = plane, z_m
 
     def _learn(
         self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], points: np.ndarray, pose: np.ndarray
@@ -297,7 +310,7 @@ def _score(agreement: Agreement, logits: np.ndarray) -> float:
     return float(np.clip(0.5 * certainty + 0.5 * max(agreement.score, 0.0), 0, 1))
 
 
-def _figures(hypothesis: Hypothesis) -> dict[str, float]:
+def _figures(hypothesis: Hypothesis, model: ObjectModel) -> dict[str, float]:
     agreement = hypothesis.agreement
     total = max(1, agreement.total)
     return {
@@ -307,4 +320,5 @@ def _figures(hypothesis: Hypothesis) -> dict[str, float]:
         "unknown_share": agreement.unknown / total,
         "colour_right": agreement.colour_right,
         "in_image": hypothesis.prediction.in_image,
+        "size_m": model.size_m,
     }
