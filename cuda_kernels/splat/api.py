@@ -24,6 +24,7 @@ class Saved:
     records: Float32[np.ndarray, "M F"]
     first_row: Int64[np.ndarray, "M1"]  # where a rank's gradient rows begin
     tile_start: Int64[np.ndarray, "T1"]
+    tile_end: Int64[np.ndarray, "T"]  # where blending stopped for want of light
     entries: Int32[np.ndarray, "K 2"]  # depth rank and span code, tile after tile
     spans: UInt16[np.ndarray, "R"]  # span code of every gradient row; 0: not in that tile
     tile_order: Int64[np.ndarray, "T"]  # longest first
@@ -82,10 +83,11 @@ def rasterize(
     tile_start, entries, spans = bins.tile_lists(records, first_row, size_wh)
     tile_order = np.argsort(-np.diff(tile_start), kind="stable")  # long ones first: even shares for the threads
     workers = numba.get_num_threads()
-    rgb, alpha, depth_sum = forward.composite(records, tile_start, entries, tile_order, shape, paper, workers)
+    images = forward.composite(records, tile_start, entries, tile_order, shape, paper, workers)
+    rgb, alpha, depth_sum, tile_end = images
     median_and_variance = None
     if depth_statistics:
-        measured = statistics.depth_statistics(records, tile_start, entries, tile_order, shape, workers)
+        measured = statistics.depth_statistics(records, tile_start, tile_end, entries, tile_order, shape, workers)
         median_and_variance = DepthStatistics(*measured)
     return SplatImage(
         rgb=rgb,
@@ -94,7 +96,9 @@ def rasterize(
         visible=status == projection.DRAWN,
         dropped=int(np.count_nonzero(status == projection.BROKEN)),
         statistics=median_and_variance,
-        saved=Saved(gaussians, view, order, records, first_row, tile_start, entries, spans, tile_order, paper),
+        saved=Saved(
+            gaussians, view, order, records, first_row, tile_start, tile_end, entries, spans, tile_order, paper
+        ),
     )
 
 
@@ -132,6 +136,7 @@ def rasterize_backward(
     rows = backward.gradient_rows(
         saved.records,
         saved.tile_start,
+        saved.tile_end,
         saved.entries,
         saved.spans,
         saved.tile_order,

@@ -14,16 +14,17 @@ import numpy as np
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     HALF_PLANE,
+    HALF_PX,
     LOG2_ALPHA_MIN,
     PLANE,
     aligned_start,
     pixel_index,
-    some_light_left,
 )
 from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
+    BLOCK_ROWS,
     BLUE,
     DEPTH,
     FIRST_ROW,
@@ -43,32 +44,29 @@ from cuda_kernels.splat.rules import (
     TRANSMITTANCE_MIN,
 )
 
-CHECK_EVERY = 16
 PLANES = 7  # transmittance, rest behind, gradients by red, green, blue, depth, cover
 LOG2_ALPHA_MAX = np.float32(math.log2(ALPHA_MAX))
 
 
+@kernel(inline="always")
+def _row_of(integers, at, left, top):
+    """Where the gradient row of a record for a tile begins, in floats."""
+    tx, ty = left // TILE_PX - integers[at + TILE_X0], top // TILE_PX - integers[at + TILE_Y0]
+    return np.int64(integers[at + FIRST_ROW] + ty * integers[at + TILE_COLUMNS] + tx) * ROW_FLOATS
+
+
 @kernel()
-def _tile_rows(buffer, base, records, integers, entries, first, last, left, top, rows):
-    """Write the gradient row of every entry of a tile; rows of gaussians behind the last light are zero."""
+def _tile_rows(buffer, base, records, integers, entries, first, last, left, top, halves, rows):
+    """Write the gradient rows of a tile's list from first to last."""
     zero = simd.splat(np.float32(0.0))
     one = simd.splat(np.float32(1.0))
+    two = simd.splat(np.float32(BLOCK_ROWS))
     cut, cap = simd.splat(LOG2_ALPHA_MIN), simd.splat(np.float32(ALPHA_MAX))
     least, unclamped = simd.splat(np.float32(TRANSMITTANCE_MIN)), simd.splat(LOG2_ALPHA_MAX)
-    tx, ty = left // TILE_PX, top // TILE_PX
-    dark = False
     for k in range(first, last):
         at = np.int64(entries[k, 0]) * RECORD_FLOATS
         code = entries[k, 1]
-        row = integers[at + FIRST_ROW] + (
-            (ty - integers[at + TILE_Y0]) * integers[at + TILE_COLUMNS] + tx - integers[at + TILE_X0]
-        )
-        row = np.int64(row) * ROW_FLOATS
-        if not dark and (k - first) % CHECK_EVERY == CHECK_EVERY - 1:
-            dark = not some_light_left(buffer, base)
-        if dark:
-            simd.store(rows, row, zero)
-            continue
+        row = _row_of(integers, at, left, top)
         mean_x, mean_y = records[at + MEAN_X], records[at + MEAN_Y]
         across, slope_x, slope_y = (
             simd.splat(records[at + ACROSS]),
@@ -84,15 +82,15 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
         depth = simd.splat(records[at + DEPTH])
         v, vx, vy, vxx, vxy, vyy = zero, zero, zero, zero, zero, zero
         wr, wg, wb, wz = zero, zero, zero, zero
-        for half in range(2):
+        for half in range(halves):
             block, end = (code >> (8 * half)) & 15, (code >> (8 * half + 4)) & 15
+            dy = simd.lanes_y() + simd.splat(np.float32(top + 2 * block) - mean_y)
             dx = simd.lanes_x() + simd.splat(np.float32(left + 8 * half) - mean_x)
             scaled = across * dx
             column = simd.fnma(scaled, scaled, log2_opacity)
             lean = slope_x * dx
             v0, v1 = zero, zero  # of this half; dx is the same in all its blocks
             while block < end:
-                dy = simd.lanes_y() + simd.splat(np.float32(top + 2 * block) - mean_y)
                 slant = simd.fma(slope_y, dy, lean)
                 power = simd.fnma(slant, slant, column)
                 p = base + half * HALF_PLANE + block * simd.LANES
@@ -120,6 +118,7 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
                 v0 = v0 + part
                 v1 = v1 + part_y
                 vyy = simd.fma(part_y, dy, vyy)
+                dy = dy + two
                 block += 1
             v = v + v0
             vy = vy + v1
@@ -131,7 +130,7 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
 
 
 @kernel(parallel=True)
-def gradient_rows(records, tile_start, entries, spans, tile_order, images, grads, background, workers):
+def gradient_rows(records, tile_start, tile_end, entries, spans, tile_order, images, grads, background, workers):
     """One row of sums (columns SUM_*) per gaussian and tile of its rectangle."""
     rgb, alpha, depth_sum = images
     d_rgb, d_alpha, d_depth = grads
@@ -148,9 +147,11 @@ def gradient_rows(records, tile_start, entries, spans, tile_order, images, grads
         for turn in range(worker, tile_order.shape[0], workers):
             tile = tile_order[turn]
             left, top = (tile % columns) * TILE_PX, (tile // columns) * TILE_PX
+            wide, tall = min(width - left, TILE_PX), min(height - top, TILE_PX)
+            halves = (wide + HALF_PX - 1) // HALF_PX
             buffer[:] = 0.0
-            for ly in range(min(height - top, TILE_PX)):
-                for lx in range(min(width - left, TILE_PX)):
+            for ly in range(tall):
+                for lx in range(wide):
                     y, x, p = top + ly, left + lx, base + pixel_index(lx, ly)
                     red, green, blue = d_rgb[y, x, 0], d_rgb[y, x, 1], d_rgb[y, x, 2]
                     cover = d_alpha[y, x] - (red * background[0] + green * background[1] + blue * background[2])
@@ -164,7 +165,9 @@ def gradient_rows(records, tile_start, entries, spans, tile_order, images, grads
                     )
                     buffer[p + 2 * PLANE], buffer[p + 3 * PLANE], buffer[p + 4 * PLANE] = red, green, blue
                     buffer[p + 5 * PLANE], buffer[p + 6 * PLANE] = d_depth[y, x], cover
-            _tile_rows(
-                buffer, base, flat, integers, entries, tile_start[tile], tile_start[tile + 1], left, top, flat_rows
-            )
+            first, last = tile_start[tile], tile_end[tile]
+            _tile_rows(buffer, base, flat, integers, entries, first, last, left, top, halves, flat_rows)
+            for k in range(last, tile_start[tile + 1]):  # behind the last light
+                row = _row_of(integers, np.int64(entries[k, 0]) * RECORD_FLOATS, left, top)
+                flat_rows[row : row + ROW_FLOATS] = 0.0
     return rows

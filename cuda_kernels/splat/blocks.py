@@ -14,6 +14,7 @@ from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import ALPHA_MIN, TILE_PX
 
 PLANE = TILE_PX * TILE_PX
+HALF_PX = TILE_PX // 2
 HALF_PLANE = PLANE // 2
 LOG2_ALPHA_MIN = np.float32(math.log2(ALPHA_MIN))
 CACHE_LINE = 64

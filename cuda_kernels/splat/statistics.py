@@ -7,16 +7,17 @@ import numpy as np
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     HALF_PLANE,
+    HALF_PX,
     LOG2_ALPHA_MIN,
     PLANE,
     aligned_start,
     pixel_index,
-    some_light_left,
 )
 from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
+    BLOCK_ROWS,
     DEPTH,
     LOG2_OPACITY,
     MEAN_X,
@@ -28,19 +29,17 @@ from cuda_kernels.splat.rules import (
     TRANSMITTANCE_MIN,
 )
 
-CHECK_EVERY = 16
 PLANES = 5  # transmittance, weighted sums of z - z0 and of its square, median, z0 (the first depth, each pixel its own)
 
 
 @kernel()
-def _measure_tile(buffer, base, records, entries, first, last, left, top):
+def _measure_tile(buffer, base, records, entries, first, last, left, top, halves):
     """Like the forward kernel's tile, with depths (relative to the first one blended, against cancellation)."""
     zero, half_light, one = simd.splat(np.float32(0.0)), simd.splat(np.float32(0.5)), simd.splat(np.float32(1.0))
+    two = simd.splat(np.float32(BLOCK_ROWS))
     cut, cap = simd.splat(LOG2_ALPHA_MIN), simd.splat(np.float32(ALPHA_MAX))
     least = simd.splat(np.float32(TRANSMITTANCE_MIN))
     for k in range(first, last):
-        if (k - first) % CHECK_EVERY == CHECK_EVERY - 1 and not some_light_left(buffer, base):
-            break
         at = np.int64(entries[k, 0]) * RECORD_FLOATS
         code = entries[k, 1]
         mean_x, mean_y = records[at + MEAN_X], records[at + MEAN_Y]
@@ -51,14 +50,14 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top):
         )
         log2_opacity = simd.splat(records[at + LOG2_OPACITY])
         depth = simd.splat(records[at + DEPTH])
-        for half in range(2):
+        for half in range(halves):
             block, end = (code >> (8 * half)) & 15, (code >> (8 * half + 4)) & 15
+            dy = simd.lanes_y() + simd.splat(np.float32(top + 2 * block) - mean_y)
             dx = simd.lanes_x() + simd.splat(np.float32(left + 8 * half) - mean_x)
             scaled = across * dx
             column = simd.fnma(scaled, scaled, log2_opacity)
             lean = slope_x * dx
             while block < end:
-                dy = simd.lanes_y() + simd.splat(np.float32(top + 2 * block) - mean_y)
                 slant = simd.fma(slope_y, dy, lean)
                 power = simd.fnma(slant, slant, column)
                 p = base + half * HALF_PLANE + block * simd.LANES
@@ -77,11 +76,12 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top):
                 simd.store(buffer, p + 3 * PLANE, simd.select(crossing, depth, simd.load(buffer, p + 3 * PLANE)))
                 stopped = simd.select(reached, simd.negative_abs(trans), trans)
                 simd.store(buffer, p, simd.select(blended, after, stopped))
+                dy = dy + two
                 block += 1
 
 
 @kernel(parallel=True)
-def depth_statistics(records, tile_start, entries, tile_order, shape, workers):
+def depth_statistics(records, tile_start, tile_end, entries, tile_order, shape, workers):
     """Median z (NaN where more than half the light passes) and variance of z (NaN where nothing was blended)."""
     height, width = shape
     columns = (width + TILE_PX - 1) // TILE_PX
@@ -93,15 +93,16 @@ def depth_statistics(records, tile_start, entries, tile_order, shape, workers):
         base = aligned_start(buffer)
         for turn in range(worker, tile_order.shape[0], workers):
             tile = tile_order[turn]
-            if tile_start[tile] == tile_start[tile + 1]:
+            if tile_start[tile] == tile_end[tile]:
                 continue
             left, top = (tile % columns) * TILE_PX, (tile // columns) * TILE_PX
             wide, tall = min(width - left, TILE_PX), min(height - top, TILE_PX)
+            halves = (wide + HALF_PX - 1) // HALF_PX
             buffer[:] = 0.0
             for ly in range(tall):
                 for lx in range(wide):
                     buffer[base + pixel_index(lx, ly)] = 1.0
-            _measure_tile(buffer, base, flat, entries, tile_start[tile], tile_start[tile + 1], left, top)
+            _measure_tile(buffer, base, flat, entries, tile_start[tile], tile_end[tile], left, top, halves)
             for ly in range(tall):
                 for lx in range(wide):
                     p = base + pixel_index(lx, ly)
