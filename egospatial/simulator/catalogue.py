@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -41,7 +42,7 @@ class ObjectSpec:
     thin: bool = False
     cavity: Cavity | None = None
 
-    @property
+    @cached_property
     def extent_m(self) -> Float[np.ndarray, "3"]:
         """Full lengths of the box."""
         low, high = self.mesh.bounds

@@ -12,16 +12,18 @@ _STEP_S = 0.1
 _ALONG = np.linspace(0.0, 1.0, 5)
 
 
-def deepest_overlap_m(scene: Scene, timeline: Timeline, duration_s: float) -> float:
+def deepest_overlap_m(scene: Scene, timeline: Timeline, duration_s: float, give_up_m: float = np.inf) -> float:
     """How deep, at worst, hand, arm or a held object run into other objects or furniture; 0 if nowhere.
 
     Objects are their boxes, open containers their walls. Not checked: the hand against what it holds or is about
-    to hold, and a tool against the target that it is used on.
+    to hold, and a tool against the target that it is used on. Ends early once ``give_up_m`` is passed.
     """
     used = {(h.object_index, h.other_index) for h in timeline.happenings if h.kind == "use"}
     grasps = [(hold.start_s - 0.8, hold.end_s + 0.6, k) for k, holds in enumerate(timeline.holds) for hold in holds]
     worst = 0.0
     for time_s in np.arange(0.0, duration_s, _STEP_S):
+        if worst > give_up_m:
+            break
         moment = timeline.at(float(time_s))
         near = {k for start, end, k in grasps if start <= time_s <= end}
         held = [k for k in near if timeline.held_at(k, float(time_s))]

@@ -1,6 +1,7 @@
 """Triangle meshes from a few numbers: boxes, turned bodies, lofted tools, handles, capsules."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -16,7 +17,7 @@ class Mesh:
     triangles: Int64[np.ndarray, "F 3"]
     parts: Int64[np.ndarray, "F"]
 
-    @property
+    @cached_property
     def bounds(self) -> Float[np.ndarray, "2 3"]:
         """Lowest and highest corner of the axis-parallel box."""
         return np.stack([self.vertices.min(axis=0), self.vertices.max(axis=0)])
@@ -110,7 +111,7 @@ def lofted(
 
 
 def tube(path: Float[np.ndarray, "P 3"], radius_m: float, part: int = 0, sides: int = 10) -> Mesh:
-    """A round tube along a path in the x-z plane (handles)."""
+    """A round tube along a path in the x-z plane (handles), closed at its ends."""
     tangent = np.gradient(path, axis=0)
     tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
     across = np.array([0.0, 1.0, 0.0])
@@ -123,7 +124,8 @@ def tube(path: Float[np.ndarray, "P 3"], radius_m: float, part: int = 0, sides: 
     for step in range(len(path) - 1):
         a, b = step * sides + np.arange(sides), step * sides + nxt
         triangles += [np.stack([a, b, b + sides], axis=-1), np.stack([a, b + sides, a + sides], axis=-1)]
-    faces = np.concatenate(triangles)
+    fan = np.stack([np.zeros(sides - 2), np.arange(2, sides), np.arange(1, sides - 1)], axis=-1).astype(np.int64)
+    faces = np.concatenate([*triangles, fan, (len(path) - 1) * sides + fan[:, ::-1]])
     return Mesh(vertices, faces, np.full(len(faces), part, dtype=np.int64))
 
 

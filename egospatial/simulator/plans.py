@@ -107,7 +107,7 @@ PLANS: dict[str, Plan] = {
             Step("move", "look-alike", "table"),
             Step("move", "mover", "home"),
         ),
-        tempo=1.06,
+        tempo=1.14,
     ),
 }
 

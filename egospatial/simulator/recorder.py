@@ -111,7 +111,8 @@ def make_scene(preset: Preset, seed: int) -> tuple[Scene, Timeline]:
         places = plan_layout(plan, specs, room, np.random.default_rng([seed, _SCENE_STREAM, attempt]))
         scene = Scene(room, tuple(plan.roles), tuple(specs[role] for role in plan.roles), places)
         timeline = Script(scene, plan, np.random.default_rng([seed, _SCRIPT_STREAM, attempt])).write(preset.duration_s)
-        overlap_m = deepest_overlap_m(scene, timeline, preset.duration_s)
+        give_up_m = np.inf if best is None else best[0]
+        overlap_m = deepest_overlap_m(scene, timeline, preset.duration_s, give_up_m)
         if best is None or overlap_m < best[0]:
             best = (overlap_m, scene, timeline)
         if overlap_m <= _OVERLAP_M:
@@ -164,7 +165,7 @@ class _Session:
         write_video(
             self.made.recording_dir / "fisheye.mp4",
             self._pictures(truth),
-            rate_hz=self.preset.rate_hz,
+            rate_hz=float(self.preset.rate_hz),
             audio_file=sound,
             crf=16,
             preset="veryfast",

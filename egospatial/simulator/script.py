@@ -152,7 +152,7 @@ class Script:
     def _walk_seconds(self, xy: np.ndarray, heading: float) -> float:
         last = self.line.body[-1]
         turn = abs((heading - last.heading_rad + np.pi) % (2 * np.pi) - np.pi)
-        return float((0.5 + np.linalg.norm(xy - last.xy_m) / 1.05 + 0.25 * turn) / self.plan.tempo**0.5)
+        return float(0.6 + np.linalg.norm(xy - last.xy_m) / 0.95 + 0.25 * turn)
 
     def _walk(self, step: Step) -> None:
         """Go to another surface with an empty hand."""
@@ -224,11 +224,16 @@ class Script:
         support = self.scene.room.supports[support_name]
         right = float((target[:2, 3] - support.front_xy_m) @ support.right_xy) - 0.04
         xy, height = self._stance(support, right)
-        gather = start_s + 0.85 / tempo
+        gather = start_s + 0.95
         # Held in front of the body, turned as far from straight ahead as it was lifted.
         relative_yaw = grasp_pose(spec, self.pose[index]).yaw_rad - self.line.body[-1].heading_rad
         carried = replace(goal, point_in_world=np.array([0.42, -0.10, -0.36]), yaw_rad=relative_yaw)
-        self.line.hand.append(HandKey(gather, carried, in_body=True, path="arc", top_m=top))
+        start = self.line.hand[-1].pose
+        lifted = max(
+            self._obstacle_top(index, start.point_in_world[:2], self._body_xy(carried), start.yaw_rad) + below, 0.0
+        )
+        lifted = max(lifted + 0.03, start.point_in_world[2] + 0.08)
+        self.line.hand.append(HandKey(gather, carried, in_body=True, path="arc", top_m=lifted))
         seconds = self._walk_seconds(xy, support.heading_rad)
         leave = max(gather - 0.25, self.line.body[-1].time_s + 0.02)
         self.line.body.append(replace(self.line.body[-1], time_s=leave))
@@ -252,8 +257,12 @@ class Script:
         last = self.line.hand[-1]
         if not last.in_body:
             return last.pose.point_in_world[:2]
+        return self._body_xy(last.pose)
+
+    def _body_xy(self, pose: HandPose) -> np.ndarray:
+        """Where a hand held in the body's frame is over the floor."""
         body = self.line.body[-1]
-        return body.xy_m + (rotation_z(body.heading_rad) @ last.pose.point_in_world)[:2]
+        return np.asarray(body.xy_m + (rotation_z(body.heading_rad) @ pose.point_in_world)[:2])
 
     def _obstacle_top(self, index: int, start_xy: np.ndarray, end_xy: np.ndarray, yaw_rad: float) -> float:
         """The height (in world) that clears everything near the way of an object and of the hand beside it."""
