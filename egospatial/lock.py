@@ -44,6 +44,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         yield
+        os.ftruncate(descriptor, 0)
     finally:
         with contextlib.suppress(OSError):
             os.close(descriptor)

@@ -203,7 +203,7 @@ def test_shards_take_every_recording_once():
 
     everything = [Path(str(i)) for i in range(7)]
     parts = [shard(everything, f"{i}/3") for i in (1, 2, 3)]
-    assert sorted(sum(parts, [])) == everything and [len(part) for part in parts] == [3, 2, 2]
+    assert sorted(path for part in parts for path in part) == everything and [len(part) for part in parts] == [3, 2, 2]
 
 
 # -- output folders ------------------------------------------------------------------------------------------
