@@ -46,7 +46,7 @@ class ObjectSpec:
     def extent_m(self) -> Float[np.ndarray, "3"]:
         """Full lengths of the box."""
         low, high = self.mesh.bounds
-        return high - low
+        return np.asarray(high - low)
 
 
 def _plain(color: str, grain: float = 0.16, scale_m: float = 0.03) -> Material:

@@ -79,7 +79,7 @@ def retraction(elevation_rad: float, height_above_support_m: float) -> Float[np.
     offsets = np.concatenate([[0.004], _SPREAD_M])
     lowest = height_above_support_m + offsets * np.cos(elevation_rad)  # tip heights without drawing back
     lack = np.maximum(0.0, FINGER_RADIUS_M + 0.003 - lowest)
-    return lack / max(np.sin(elevation_rad), 0.3)
+    return np.asarray(lack / max(np.sin(elevation_rad), 0.3))
 
 
 def hand_joints(pose: HandPose) -> Float[np.ndarray, "21 3"]:
@@ -96,13 +96,13 @@ def hand_joints(pose: HandPose) -> Float[np.ndarray, "21 3"]:
         knuckle = np.array([-reach * _LENGTH[finger], -0.016 - 0.25 * side, z * 1.2])
         joints[5 + 4 * finger : 9 + 4 * finger] = _finger(knuckle, tip, -0.014, (0.0, 0.45, 0.75, 1.0))
     matrix = pose.world_from_hand
-    return joints @ matrix[:3, :3].T + matrix[:3, 3]
+    return np.asarray(joints @ matrix[:3, :3].T + matrix[:3, 3])
 
 
 def _finger(base: np.ndarray, tip: np.ndarray, bulge_m: float, shares: tuple[float, ...]) -> np.ndarray:
     middle = (base + tip) / 2 + [0.0, bulge_m + 0.35 * (tip[1] - base[1]), 0.0]
     s = np.array(shares)[:, None]
-    return (1 - s) ** 2 * base + 2 * s * (1 - s) * middle + s**2 * tip
+    return np.asarray((1 - s) ** 2 * base + 2 * s * (1 - s) * middle + s**2 * tip)
 
 
 def arm_shape(pose: HandPose, shoulder_in_world: Float[np.ndarray, "3"]) -> ArmShape:

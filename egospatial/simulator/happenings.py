@@ -63,7 +63,8 @@ def _contacts(scene: Scene, timeline: Timeline, preset: Preset, tool: int, targe
     measure = o3d.t.geometry.RaycastingScene()
     mesh = scene.specs[target].mesh
     measure.add_triangles(
-        o3d.core.Tensor(mesh.vertices.astype(np.float32)), o3d.core.Tensor(mesh.triangles.astype(np.uint32))
+        o3d.core.Tensor.from_numpy(mesh.vertices.astype(np.float32)),
+        o3d.core.Tensor.from_numpy(mesh.triangles.astype(np.uint32)),
     )
     vertices = scene.specs[tool].mesh.vertices
     spans: list[list[float]] = []
@@ -71,7 +72,7 @@ def _contacts(scene: Scene, timeline: Timeline, preset: Preset, tool: int, targe
         for time_s in np.arange(hold.start_s, hold.end_s, 0.02):
             target_from_tool = np.linalg.inv(timeline.object_at(target, time_s)) @ timeline.object_at(tool, time_s)
             points = vertices @ target_from_tool[:3, :3].T + target_from_tool[:3, 3]
-            distance = measure.compute_distance(o3d.core.Tensor(points.astype(np.float32))).numpy().min()
+            distance = measure.compute_distance(o3d.core.Tensor.from_numpy(points.astype(np.float32))).numpy().min()
             if distance >= CONTACT_M:
                 continue
             if spans and time_s - spans[-1][1] < 0.03:

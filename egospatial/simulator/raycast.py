@@ -66,8 +66,8 @@ class BodySet:
             else:
                 vertices = model.mesh.vertices @ pose[:3, :3].T + pose[:3, 3]
             scene.add_triangles(
-                o3d.core.Tensor(np.ascontiguousarray(vertices, dtype=np.float32)),
-                o3d.core.Tensor(np.ascontiguousarray(model.mesh.triangles, dtype=np.uint32)),
+                o3d.core.Tensor.from_numpy(np.ascontiguousarray(vertices, dtype=np.float32)),
+                o3d.core.Tensor.from_numpy(np.ascontiguousarray(model.mesh.triangles, dtype=np.uint32)),
             )
         counts = [len(item) for item in self._material_of]
         inverse = np.linalg.inv(world_from_body)

@@ -45,7 +45,7 @@ def noisy_depth_mm(
 
 def exact_depth_mm(z_depth_m: Float32[np.ndarray, "H W"]) -> UInt16[np.ndarray, "H W"]:
     """Exact depth in the file's unit."""
-    return np.rint(np.nan_to_num(z_depth_m, posinf=0.0) * 1000).astype(np.uint16)
+    return np.asarray(np.rint(np.nan_to_num(z_depth_m, posinf=0.0) * 1000).astype(np.uint16))
 
 
 def _holes(

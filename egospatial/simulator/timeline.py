@@ -91,12 +91,12 @@ class Sway:
         rates = np.array([0.31, 0.53, 0.87])
         slow = 0.0035 * np.sin(2 * np.pi * rates * time_s + self.phases[:3]).sum(axis=1)
         bob = min(1.0, speed_m_s / 0.8) * 0.012 * np.sin(2 * np.pi * 1.9 * time_s + self.phases[0, 0])
-        return slow + np.array([0.0, 0.0, bob])
+        return np.asarray(slow + np.array([0.0, 0.0, bob]))
 
     def turn_rad(self, time_s: float) -> Float[np.ndarray, "3"]:
         """Small yaw, pitch and roll."""
         rates = np.array([0.23, 0.61, 1.1])
-        return np.radians(0.45) * np.sin(2 * np.pi * rates * time_s + self.phases[3:]).sum(axis=1)
+        return np.asarray(np.radians(0.45) * np.sin(2 * np.pi * rates * time_s + self.phases[3:]).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Timeline:
         """Head in world, with sway and bob."""
         here = self.body_at(time_s)
         speed = float(np.linalg.norm(self.body_at(time_s + 0.01).xy_m - self.body_at(time_s - 0.01).xy_m)) / 0.02
-        return np.array([*here.xy_m, here.head_height_m]) + self.sway.offset_m(time_s, speed)
+        return np.asarray(np.array([*here.xy_m, here.head_height_m]) + self.sway.offset_m(time_s, speed))
 
     def hand_at(self, time_s: float) -> HandPose:
         """Hand pose in world."""
@@ -163,7 +163,7 @@ class Timeline:
         """Pose of an object in world."""
         for hold in self.holds[index]:
             if hold.start_s <= time_s < hold.end_s:
-                return (hand or self.hand_at(time_s)).world_from_hand @ hold.hand_from_object
+                return np.asarray((hand or self.hand_at(time_s)).world_from_hand @ hold.hand_from_object)
         for rest in self.rests[index]:
             if time_s < rest.end_s:
                 return rest.world_from_object
@@ -248,7 +248,7 @@ def _path_point(key: HandKey, start: np.ndarray, end: np.ndarray, share: float) 
         angle = 4 * np.pi * minimum_jerk(share)
         return end + 0.015 * np.array([np.sin(angle), 1.0 - np.cos(angle), 0.0])
     if key.path == "tap":  # up and down, three times
-        return end + np.array([0.0, 0.0, 0.03 * np.sin(3 * np.pi * minimum_jerk(share)) ** 2])
+        return np.asarray(end + np.array([0.0, 0.0, 0.03 * np.sin(3 * np.pi * minimum_jerk(share)) ** 2]))
     across = minimum_jerk((share - 0.16) / 0.68)
     point = (1 - across) * start + across * end
     top = max(key.top_m, start[2], end[2])

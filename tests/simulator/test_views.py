@@ -74,7 +74,7 @@ def test_the_hand_hides_things_and_objects_leave_and_return(truth: Truth):
 
 def test_static_depth_is_depth_without_what_moves(truth: Truth):
     moving = [t.object_id for t in truth.lifted.trajectories if (t.states == MotionState.HELD).any()]
-    for frame in (0, 22, 42):
+    for frame in (18, 22, 42):
         z, static, ids = truth.z_depth_m(frame), truth.static_z_depth_m(frame), truth.depth_instance_ids(frame)
         front = np.isin(ids, [*moving, HAND_ID, ARM_ID])
         assert np.array_equal(z[~front], static[~front])
