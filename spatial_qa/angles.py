@@ -3,9 +3,8 @@
 import math
 
 import numpy as np
-from jaxtyping import Float
 
-Vec3 = Float[np.ndarray, "3"]
+Vec3 = np.ndarray  # [3]; not shape-checked: these are called some hundred thousand times per recording
 
 
 def horizontal(vector: Vec3, up: Vec3) -> Vec3:

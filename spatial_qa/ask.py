@@ -29,7 +29,7 @@ class AskConfig:
     """At most so many questions of one template."""
     tries_per_template: int = 200
     """So many candidates of a template are computed, in the order of their hash; the rest is counted."""
-    pool_per_template: int = 40
+    pool_per_template: int = 18
     """Computing stops when a template has so many questions to choose from."""
     seed: int = 0
     """Another seed asks other questions and orders options otherwise."""

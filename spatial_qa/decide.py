@@ -1,5 +1,6 @@
 """From numbers with sigmas to answers with margins: sectors, bands, ladders, extremes, orders, counts."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +67,7 @@ def on_ladder(found: Measurement, rungs: Sequence[float], ratio: float) -> Measu
     value = float(found.value)
     if not value > 0:
         return Measurement(found.value, None, found.sigma, 0.0, found.required_margin)
-    edges = [np.sqrt(low * high) for low, high in zip(rungs[:-1], rungs[1:], strict=True)]
+    edges = [np.sqrt(low * high) for low, high in itertools.pairwise(rungs)]
     edges = [rungs[0] / np.sqrt(ratio), *edges, rungs[-1] * np.sqrt(ratio)]
     index = int(np.searchsorted(edges, value, side="right")) - 1
     margin = float(np.abs(np.asarray(edges) - value).min())

@@ -61,18 +61,18 @@ def _touching(center_a: Float[np.ndarray, "3"], center_b: Float[np.ndarray, "3"]
     return Gap(0.0, normal, np.full(3, -0.5), np.full(3, -0.5))
 
 
-def _at_face(local: Float[np.ndarray, "3"], extent_m: Float[np.ndarray, "3"]) -> Float[np.ndarray, "3"]:
+def _at_face(local: np.ndarray, extent_m: np.ndarray) -> np.ndarray:
     """1 where a point in box axes lies on the face of that axis, else 0."""
-    face: Float[np.ndarray, "3"] = (np.abs(local) >= np.abs(extent_m) / 2 - 1e-9).astype(np.float64)
+    face: np.ndarray = (np.abs(local) >= np.abs(extent_m) / 2 - 1e-9).astype(np.float64)
     return face
 
 
 def _nearest(
-    point: Float[np.ndarray, "3"],
-    center: Float[np.ndarray, "3"],
-    extent_m: Float[np.ndarray, "3"],
-    world_from_box: Float[np.ndarray, "3 3"],
-) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
+    point: np.ndarray,
+    center: np.ndarray,
+    extent_m: np.ndarray,
+    world_from_box: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """The point of a solid box that is nearest to a point: in world, and in the box's axes from its centre."""
     half = np.abs(extent_m) / 2
     local = np.minimum(np.maximum((point - center) @ world_from_box, -half), half)

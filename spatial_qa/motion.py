@@ -1,5 +1,6 @@
 """What trajectories say about motion: rests, relocations, and whether every event is decided."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +89,7 @@ def relocations(view: SceneView, object_id: int, from_ns: int, to_ns: int) -> li
     """Every passage between consecutive rests that lies within a window, moved far or not."""
     found = []
     kept = rests(view, object_id)
-    for before, after in zip(kept[:-1], kept[1:], strict=True):
+    for before, after in itertools.pairwise(kept):
         if before.end_ns < from_ns or after.start_ns > to_ns:
             continue
         distance, sigma = displacement(view, object_id, middle_ns(before), middle_ns(after))

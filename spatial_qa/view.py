@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 
 from geo import se3
 from lifting.records import MotionState, ObjectTrajectory
@@ -147,6 +147,12 @@ class SceneView:
 
     def viewer_at_frame(self, frame: int) -> Viewer:
         """The wearer's camera in a frame."""
+        if ("viewer", frame) not in self.cache:
+            self.cache["viewer", frame] = self._viewer(frame)
+        viewer: Viewer = self.cache["viewer", frame]
+        return viewer
+
+    def _viewer(self, frame: int) -> Viewer:
         if not self.posed[frame]:
             raise NotMeasurable("camera_pose_unknown")
         pose = self.scene.world_from_camera[frame]
@@ -161,21 +167,25 @@ class SceneView:
         Raises:
             NotMeasurable: if gravity is unknown.
         """
+        if ("up", 0) in self.cache:
+            kept: Vector = self.cache["up", 0]
+            return kept
         world = self.scene.world
         if not world.has_up or not np.isfinite(world.up_sigma_rad):
             raise NotMeasurable("gravity_unknown")
-        return direction(WORLD_UP, max(world.up_sigma_rad, np.radians(self.floors.up_deg)))
+        found = direction(WORLD_UP, float(max(world.up_sigma_rad, np.radians(self.floors.up_deg))))
+        self.cache["up", 0] = found
+        return found
 
-    def pixel_of(self, point_in_world: Float[np.ndarray, "3"], frame: int) -> Float[np.ndarray, "3"]:
-        """Pixel x, pixel y and z depth of a point in a frame (z <= 0: behind the camera)."""
-        if not self.posed[frame]:
-            raise NotMeasurable("camera_pose_unknown")
-        camera_from_world = se3.inverse(self.scene.world_from_camera[frame])
-        x, y, z = se3.transform_points(camera_from_world, point_in_world)
-        matrix = self.scene.camera_matrix
-        if z <= 0:
-            return np.array([np.nan, np.nan, z])
-        return np.array([matrix[0, 0] * x / z + matrix[0, 2], matrix[1, 1] * y / z + matrix[1, 2], z])
+    def pixels_of(self, point_in_world: Float[np.ndarray, "3"], frames: Int64[np.ndarray, "F"]) -> Float[np.ndarray, "F 3"]:
+        """Pixel x, pixel y and z depth of a point in some frames; pixels are NaN behind the camera or without pose."""
+        camera_from_world = se3.inverse(self.scene.world_from_camera[frames])
+        local = np.einsum("fij,j->fi", camera_from_world[:, :3, :3], point_in_world) + camera_from_world[:, :3, 3]
+        matrix, z = self.scene.camera_matrix, local[:, 2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ahead = np.where(z[:, None] > 0, local[:, :2] / z[:, None], np.nan)
+        x, y = matrix[0, 0] * ahead[:, 0] + matrix[0, 2], matrix[1, 1] * ahead[:, 1] + matrix[1, 2]
+        return np.stack([x, y, z], axis=1)
 
 
 def nearest_row(stamps: np.ndarray, time_ns: int) -> int:

@@ -96,28 +96,24 @@ def out_of_view_before(view: SceneView, object_id: int, from_ns: int, to_ns: int
         return False
     stamps = view.scene.timestamps_ns
     earlier = np.flatnonzero((stamps >= from_ns) & (stamps < seen_ns - MIN_SEEN_NS))
-    return all(
-        view.posed[frame] and outside_picture_deg(view, place, int(frame)) >= OUT_OF_VIEW_DEG for frame in earlier
-    )
+    return bool((outside_picture_deg(view, place, earlier) >= OUT_OF_VIEW_DEG).all())
 
 
-def outside_picture_deg(view: SceneView, place: np.ndarray, frame: int) -> float:
-    """How far a point lies outside the nearest edge of the picture, as an angle; negative inside, 180 behind."""
-    pixel_x, pixel_y, depth = view.pixel_of(place, frame)
-    if depth <= 0:
-        return 180.0
-    width, height = view.scene.image_size_wh_px
-    matrix = view.scene.camera_matrix
-    found = -180.0
-    for pixel, size, focal, middle in (
-        (pixel_x, width, matrix[0, 0], matrix[0, 2]),
-        (pixel_y, height, matrix[1, 1], matrix[1, 2]),
-    ):
+def outside_picture_deg(view: SceneView, place: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """How far a point [3] lies outside the nearest edge of the picture in some frames [F], as an angle.
+
+    Negative inside, 180 behind the camera, NaN where the camera's pose is unknown.
+    """
+    pixels = view.pixels_of(place, frames)
+    matrix, size = view.scene.camera_matrix, view.scene.image_size_wh_px
+    found = np.full(len(frames), -180.0)
+    for axis in (0, 1):
+        focal, middle = matrix[axis, axis], matrix[axis, 2]
         low = np.degrees(np.arctan2(-0.5 - middle, focal))
-        high = np.degrees(np.arctan2(size - 0.5 - middle, focal))
-        angle = np.degrees(np.arctan2(pixel - middle, focal))
-        found = max(found, float(low - angle), float(angle - high))
-    return found
+        high = np.degrees(np.arctan2(size[axis] - 0.5 - middle, focal))
+        angle = np.degrees(np.arctan2(pixels[:, axis] - middle, focal))
+        found = np.maximum(found, np.maximum(low - angle, angle - high))
+    return np.where(pixels[:, 2] <= 0, 180.0, found)
 
 
 def merged_events(view: SceneView, from_ns: int, to_ns: int) -> list[Event]:

@@ -1,8 +1,20 @@
 """What became of an object between two moments."""
 
+from dataclasses import replace
+
 from lifting.records import MotionState, RelationKind
 from spatial_qa.decide import Measurement
-from spatial_qa.motion import DWELL_NS, MOVE_RADIUS_M, decided_relocations, displacement, rest_at, undecided
+from spatial_qa.motion import (
+    DWELL_NS,
+    MOVE_RADIUS_M,
+    decided_relocations,
+    displacement,
+    relocation_margin,
+    relocations,
+    rest_at,
+    runs,
+    undecided,
+)
 from spatial_qa.operations.registry import Operands, operation
 from spatial_qa.view import NotMeasurable, SceneView
 
@@ -30,26 +42,43 @@ def container_at(view: SceneView, object_id: int, time_ns: int) -> bool:
 def state_change(view: SceneView, operands: Operands) -> Measurement:
     """One of eight exclusive histories of ``object`` from ``from_ns`` to ``to_ns``; see the constants above.
 
-    The margin is that of the net displacement against the radius of a relocation where it decides.
+    Between two rests, metres decide: the net displacement and every passage in between against the radius of a
+    relocation. With the object in hand at one end, seconds decide: how long before and after it is so.
     """
     object_id, window = operands["object"], (operands["from_ns"], operands["to_ns"])
-    first, last = (view.state(object_id, time) for time in window)
+    held = [view.state(object_id, time) is MotionState.HELD for time in window]
+    if all(held):
+        raise NotMeasurable("held_at_both_ends")
+    found = _in_hand(view, object_id, window, held) if any(held) else _lying(view, object_id, window)
+    unclear = undecided(view, object_id, *window) or any(
+        not h and rest_at(view, object_id, time, DWELL_NS) is None for h, time in zip(held, window, strict=True)
+    )
+    return replace(found, margin=0.0) if unclear else found
+
+
+def _in_hand(view: SceneView, object_id: int, window: tuple[int, int], held: list[bool]) -> Measurement:
+    time_ns = window[held.index(True)]
+    stretch = next(r for r in runs(view, object_id, (MotionState.HELD,)) if r[0] <= time_ns <= r[1])
+    spare_s = min(time_ns - stretch[0], stretch[1] - time_ns) / 1e9
+    sigma = view.floors.event_time_s
+    return Measurement(spare_s, LET_GO if held[0] else IN_HAND, sigma, spare_s, view.floors.sigmas * sigma)
+
+
+def _lying(view: SceneView, object_id: int, window: tuple[int, int]) -> Measurement:
     value, sigma = displacement(view, object_id, *window)
     threshold = MOVE_RADIUS_M * view.unit_m * 5 / 6
-    margin, required = abs(value - threshold), max(threshold / 5, view.floors.sigmas * sigma)
-    held = (first is MotionState.HELD, last is MotionState.HELD)
-    guarded = [rest_at(view, object_id, time, DWELL_NS) is not None for time in window]
-    if undecided(view, object_id, *window) or not all(h or g for h, g in zip(held, guarded, strict=True)):
-        margin = 0.0
-    if held == (False, True):
-        answer, margin = IN_HAND, min(margin, required) and required
-    elif held == (True, False):
-        answer, margin = LET_GO, min(margin, required) and required
-    elif all(held):
-        raise NotMeasurable("held_at_both_ends")
-    else:
-        answer = _rest_to_rest(view, object_id, window, value > threshold)
-    return Measurement(value, answer, sigma, margin, required)
+    net = Measurement(
+        value,
+        _rest_to_rest(view, object_id, window, value > threshold),
+        sigma,
+        abs(value - threshold),
+        max(threshold / 5, view.floors.sigmas * sigma),
+    )
+    verdicts = [net]
+    for move in relocations(view, object_id, *window):
+        _, margin, required = relocation_margin(view, move)
+        verdicts.append(replace(net, sigma=move.sigma_m, margin=margin, required_margin=required))
+    return min(verdicts, key=lambda verdict: verdict.margin - verdict.required_margin)
 
 
 def _rest_to_rest(view: SceneView, object_id: int, window: tuple[int, int], elsewhere: bool) -> int:

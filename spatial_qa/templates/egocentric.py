@@ -84,15 +84,16 @@ def out_of_view(stage: Stage) -> Candidates:
         if sight is None or not len(before) or time_ns - int(before[-1]) > MAX_LAST_SEEN_NS:
             continue
         place = stage.view.body(object_id, time_ns).center.value
-        if outside_picture_deg(stage.view, place, stage.view.frame(time_ns)) < OUT_OF_VIEW_DEG:
+        frame = np.array([stage.view.frame(time_ns)])
+        if not outside_picture_deg(stage.view, place, frame)[0] >= OUT_OF_VIEW_DEG:
             continue
         window = stage.window([object_id], time_ns)
         last = int(before[-1])
         if window is None or stage.visible_at(object_id, time_ns) or sight > time_ns:
             continue
         text = (
-            f"At {stage.say(time_ns)} {stage.name(object_id)} is out of the wearer's view; it has not been moved since "
-            f"it was last seen at {stage.say(last)}. In which direction from the wearer is it, relative to the way "
+            f"At {stage.say(time_ns)} {stage.name(object_id)} is out of the wearer's view; it still lies where it "
+                f"was last seen at {stage.say(last)}. In which direction from the wearer is it, relative to the way "
             f"the wearer's head faces at {stage.say(time_ns)}?"
         )
         operands = {"object": object_id, "time_ns": time_ns}

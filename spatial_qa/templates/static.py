@@ -2,6 +2,8 @@
 
 import itertools
 
+import numpy as np
+
 from spatial_qa.angles import elevation_deg, level_length
 from spatial_qa.hashing import pick, shuffled
 from spatial_qa.operations.static import level_distance
@@ -105,11 +107,12 @@ def from_opposite_side(stage: Stage) -> Candidates:
 def _sideways(stage: Stage, operation: str, words: str) -> Candidates:
     for time_ns in stage.moments():
         viewer = stage.view.viewer(time_ns)
+        frame = np.array([stage.view.frame(time_ns)])
         ahead = [
             i
             for i in stage.still_at(time_ns)
             if stage.visible_at(i, time_ns)
-            and stage.view.pixel_of(stage.view.body(i, time_ns).center.value, stage.view.frame(time_ns))[2] > 0
+            and stage.view.pixels_of(stage.view.body(i, time_ns).center.value, frame)[0, 2] > 0
         ]
         for four in subsets(ahead, 4, [time_ns, operation], 12):
             if operation == "order_from_opposite_side":

@@ -121,9 +121,7 @@ def make_scene(
             )
         )
     surfaces = SceneSurfaces(np.array([0.0, 0.75, 1.25]), np.array([12.0, 1.1, 0.4]), 0.0, 0.003)
-    gaze_points = np.clip(
-        511.5 + np.cumsum(rng.normal(0, 25, (count, 2)), axis=0) * 0.5, 100, 900
-    )
+    gaze_points = np.clip(511.5 + np.cumsum(rng.normal(0, 25, (count, 2)), axis=0) * 0.5, 100, 900)
     return QuestionScene(
         recording_id=f"synthetic_{seed}",
         timestamps_ns=stamps,
@@ -146,9 +144,7 @@ def _spots(rng: np.random.Generator) -> np.ndarray:
     return spots[rng.permutation(len(spots))]
 
 
-def _walk(
-    rng: np.random.Generator, count: int, fps: float, centers: np.ndarray, states: np.ndarray
-) -> np.ndarray:
+def _walk(rng: np.random.Generator, count: int, fps: float, centers: np.ndarray, states: np.ndarray) -> np.ndarray:
     """A walk about the free middle of the room, looking from object to object, now and then to the far side."""
     knots = max(4, int(count / fps / 2.5))
     times = np.linspace(0, count - 1, knots)
@@ -163,7 +159,7 @@ def _walk(
         if len(held):
             target = centers[held[0], k]
         if np.linalg.norm((target - position)[:2]) < 0.3:
-            target = target + [0.0, 0.6, 0.0]
+            target = target + np.array([0.0, 0.6, 0.0])
         poses.append(looking(position, target))
     return np.stack(poses)
 
@@ -214,9 +210,7 @@ def noisy(
     poses[:, :3, 3] += rng.normal(0, pose_m, (count, 3))
     turns = se3.rotation_from_axis_angle(rng.normal(0, np.radians(pose_deg), (count, 3)))
     poses[:, :3, :3] = turns @ poses[:, :3, :3]
-    events = tuple(
-        replace(e, time_ns=e.time_ns + int(rng.normal(0, 4e7))) for e in scene.lifted.events
-    )
+    events = tuple(replace(e, time_ns=e.time_ns + int(rng.normal(0, 4e7))) for e in scene.lifted.events)
     gaze = replace(scene.gaze, points_xy_px=scene.gaze.points_xy_px + rng.normal(0, 5, (count, 2)))
     lifted = replace(scene.lifted, trajectories=tuple(tracks), events=events)
     return replace(scene, world_from_camera=poses, lifted=lifted, gaze=gaze)
