@@ -8,7 +8,7 @@ from egospatial import settings
 from egospatial.errors import ConfigError
 from egospatial.hashing import plain
 from geo.rectify import RectifyConfig
-from lifting.lift import LiftConfig
+from lifting.config import LiftConfig
 from recon.fuse import DepthConfig
 from recon.reconstruct import ReconstructConfig
 from spatial_qa.ask import AskConfig

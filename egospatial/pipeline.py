@@ -198,8 +198,8 @@ def _depth(bench: Workbench, key: str, progress: Progress) -> StageNotes:
     reconstruction, moving = bench.reconstruction, bench.lifted.moving_depth
 
     def produce(frames: Sequence[int]) -> Iterable[DepthFrame]:
-        span = {"start": frames[0], "stop": frames[-1] + 1}
-        return fuse_frames(bench.canonical, reconstruction, moving, bench.config.depth, **span)
+        settings = bench.config.depth
+        return fuse_frames(bench.canonical, reconstruction, moving, settings, start=frames[0], stop=frames[-1] + 1)
 
     unit_m = depth_unit(bench, reconstruction)
     too_deep = depth_segments.write_depth(

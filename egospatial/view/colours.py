@@ -36,6 +36,6 @@ def depth_picture(
     with np.errstate(invalid="ignore", divide="ignore"):
         inverse = (1 / z_depth_m - 1 / far) / max(1 / max(near, 1e-6) - 1 / far, 1e-9)
     level = np.where(known, np.clip(inverse, 0, 1) * 255, 0).astype(np.uint8)
-    picture = cv2.applyColorMap(level, cv2.COLORMAP_TURBO)[..., ::-1].copy()
+    picture: UInt8[np.ndarray, "h w 3"] = cv2.applyColorMap(level, cv2.COLORMAP_TURBO)[..., ::-1].copy()
     picture[~known] = 0
     return picture

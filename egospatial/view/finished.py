@@ -1,5 +1,6 @@
 """A finished folder, opened for looking: frames, objects in a frame, depth."""
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -99,9 +100,13 @@ class Finished:
             found.append(Marked(object_id, label, None if rle is None else decode_rle(rle), box, note))
         return found
 
-    def overlay(self, frame: int) -> UInt8[np.ndarray, "H W 3"]:
-        """A frame with its masks, boxes and labels."""
-        return overlay(self.image(frame), self.camera, self.frames.world_from_camera[frame], self.objects(frame))
+    def overlay(self, frame: int, width_px: int | None = None, notes: bool = True) -> UInt8[np.ndarray, "h w 3"]:
+        """A frame with its masks, boxes and labels; ``notes`` adds every object's state."""
+        objects = self.objects(frame)
+        if not notes:
+            objects = [replace(item, note="") for item in objects]
+        pose = self.frames.world_from_camera[frame]
+        return overlay(self.image(frame), self.camera, pose, objects, width_px)
 
 
 def box_at(trajectory: ObjectTrajectory, frame: int) -> Box3 | None:

@@ -48,10 +48,11 @@ def draw_lines(
     canvas = (0.6 * canvas + 0.4 * faint).astype(np.uint8)
     for pixels, colour in bold:
         draw_segments(canvas, pixels, colour, 2)
+    taken: list[tuple[int, int, int, int]] = []
     for anchor, label in zip(scene.label_points_in_world, scene.labels, strict=True):
         pixels = project_segments(camera, scene.world_from_viewer, np.stack([anchor, anchor])[None])
         if len(pixels) and camera.in_image(pixels[0, 0]):
-            put_text(canvas, label, (int(pixels[0, 0, 0]), int(pixels[0, 0, 1]) - 4), (255, 255, 255), 0.8)
+            put_text(canvas, label, (int(pixels[0, 0, 0]), int(pixels[0, 0, 1]) - 4), (255, 255, 255), 0.8, taken)
     return canvas
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from egospatial.view.colours import object_colour
 from egospatial.view.finished import Finished, box_at
 from egospatial.view.project import box_edges
+from geo import se3
 from geo.cameras import PinholeCamera
 from recon.records import SplatModel
 
@@ -90,7 +91,22 @@ def viewpoint(finished: Finished, anchors: Float[np.ndarray, "L 3"]) -> Float[np
     away = away - up * (away @ up)
     distance = max(float(np.linalg.norm(eye - target)), 1e-3)
     away = away / max(float(np.linalg.norm(away)), 1e-9)
-    return look_at(target + away * distance * 1.0 + up * distance * 0.75, target, up)
+    for factor in (1.0, 1.15, 1.3, 1.5, 1.7, 1.9):
+        view = look_at(target + (away + 0.75 * up) * distance * factor, target, up)
+        if _shows(view, anchors):
+            break
+    return view
+
+
+def _shows(world_from_viewer: Float[np.ndarray, "4 4"], points_in_world: Float[np.ndarray, "L 3"]) -> bool:
+    """True if five in six points lie well inside the picture."""
+    if len(points_in_world) == 0:
+        return True
+    camera = viewer_camera(1280, 800)
+    pixels = camera.project(se3.transform_points(se3.inverse(world_from_viewer), points_in_world)).pixels_xy
+    with np.errstate(invalid="ignore"):
+        inside = (np.abs(pixels[:, 0] - 640) < 560) & (np.abs(pixels[:, 1] - 400) < 340)
+    return bool(inside.mean() >= 5 / 6)
 
 
 def look_at(

@@ -9,22 +9,27 @@ from egospatial.view.overlay import put_text
 
 
 def depth_view(
-    finished: Finished, frame: int, limits_m: tuple[float, float] | None = None
+    finished: Finished, frame: int, limits_m: tuple[float, float] | None = None, width_px: int | None = None
 ) -> UInt8[np.ndarray, "h w 3"]:
     """Depth of a frame in colours with its range written on it; black before the depth stage."""
+    import cv2
+
     if finished.depth is None:
         return np.zeros((finished.camera.height_px // 2, finished.camera.width_px // 2, 3), np.uint8)
     z_depth_m = finished.depth.read(frame).z_depth_m
     limits = limits_m or depth_range(z_depth_m)
     picture = depth_picture(z_depth_m, limits)
-    scale = max(picture.shape[1] / 1024, 0.5)
+    if width_px is not None:
+        height = max(1, round(picture.shape[0] * width_px / picture.shape[1]))
+        picture = np.ascontiguousarray(cv2.resize(picture, (width_px, height), interpolation=cv2.INTER_NEAREST))
+    scale = picture.shape[1] / 1024
     unit = "m" if finished.document["world"]["metric"] else "units"
     text = f"{limits[0]:.2f} (red) to {limits[1]:.2f} {unit} (blue)"
     put_text(picture, text, (picture.shape[1] // 2, picture.shape[0] - 4), (255, 255, 255), scale)
     return picture
 
 
-def contact_sheet(finished: Finished, columns: int = 4, tile_width_px: int = 400) -> UInt8[np.ndarray, "H W 3"]:
+def contact_sheet(finished: Finished, columns: int = 4, tile_width_px: int = 480) -> UInt8[np.ndarray, "H W 3"]:
     """Frames spread over the recording: masks, boxes and labels above, depth below."""
     import cv2
 
@@ -32,8 +37,8 @@ def contact_sheet(finished: Finished, columns: int = 4, tile_width_px: int = 400
     frames = np.linspace(0, len(finished) - 1, count).round().astype(int)
     tiles = []
     for frame in frames:
-        top = _fit(finished.overlay(int(frame)), tile_width_px, cv2.INTER_AREA)
-        below = cv2.resize(depth_view(finished, int(frame)), (top.shape[1], top.shape[0]), interpolation=cv2.INTER_AREA)
+        top = finished.overlay(int(frame), tile_width_px, notes=False)
+        below = cv2.resize(depth_view(finished, int(frame), None, tile_width_px), (top.shape[1], top.shape[0]))
         seconds = (finished.frames.timestamps_ns[frame] - finished.frames.timestamps_ns[0]) / 1e9
         put_text(top, f"frame {frame}, {seconds:.1f} s", (0, top.shape[0]), (255, 255, 255), 0.7)
         tiles.append(np.concatenate([top, below]))
@@ -41,13 +46,3 @@ def contact_sheet(finished: Finished, columns: int = 4, tile_width_px: int = 400
     tiles += [blank] * (-len(tiles) % columns)
     rows = [np.concatenate(tiles[i : i + columns], axis=1) for i in range(0, len(tiles), columns)]
     return np.concatenate(rows)
-
-
-def _fit(image: UInt8[np.ndarray, "H W 3"], width_px: int, method: int) -> UInt8[np.ndarray, "h w 3"]:
-    import cv2
-
-    height = max(1, round(image.shape[0] * width_px / image.shape[1]))
-    resized: UInt8[np.ndarray, "h w 3"] = np.ascontiguousarray(
-        cv2.resize(image, (width_px, height), interpolation=method)
-    )
-    return resized
