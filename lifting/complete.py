@@ -19,6 +19,7 @@ _CLEAR_COSINE = 0.35
 _DENSITY_SHARE = 0.5
 _UNSEEN_SHARE = 0.25  # expected growth of an unseen depth towards a square footprint
 _UNSEEN_SIGMA_SHARE = 0.3
+_COMMON_SHARE = 0.8  # of a view's edge error that more views do not average out (measured, docs/lifting.md)
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _edge_noise(observations: list[Observation], config: LiftConfig) -> float:
     single = np.hypot(config.depth_noise_m(distance), config.pose_sigma_m)
     angle = np.radians(config.pose_sigma_deg) * distance
     per_view = float(np.hypot(single, angle))
-    return float(np.hypot(per_view / np.sqrt(len(observations)), 0.5 * per_view))
+    return float(np.hypot(per_view / np.sqrt(len(observations)), _COMMON_SHARE * per_view))
 
 
 def seen_sides(
@@ -203,7 +204,10 @@ def _complete_unseen(
     for axis in () if is_round else axes:
         shown = any(clear[k] for k in range(3) if k != axis)
         missing = max(extent[k] for k in axes if k != axis) - extent[axis]
-        if shown or (seen_low[axis] and seen_high[axis]) or missing <= 2 * noise_m:
+        if shown or (seen_low[axis] and seen_high[axis]):
+            continue
+        sigma[axis] = np.hypot(sigma[axis], _UNSEEN_SIGMA_SHARE * extent[axis])
+        if missing <= 2 * noise_m:
             continue
         growth = _UNSEEN_SHARE * missing
         away = -1.0 if seen_high[axis] else (1.0 if seen_low[axis] else 0.0)

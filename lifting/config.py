@@ -17,10 +17,10 @@ class LiftConfig:
     """Fewer depth pixels inside a mask than this give no observation."""
     max_points_per_observation: int = 600
     """Points kept of one observation (a seeded random choice beyond it)."""
-    sensor_min_coverage: float = 0.3
-    """Below this share of mask pixels with sensor depth the static render may help out."""
     few_views: int = 6
-    """A thing at rest with fewer sensor observations than this gets a second look with the static model."""
+    """A thing at rest with fewer good sensor views than this gets a second look with the static model."""
+    good_view_coverage: float = 0.4
+    """A view is good if the sensor sees this share of the mask."""
     static_looks: int = 8
     """Frames per object for which the static model is rendered then."""
     static_agreement_m: float = 0.02
@@ -63,8 +63,10 @@ class LiftConfig:
     """Faster than this over the dwell is not rest."""
     min_move_m: float = 0.04
     """Two rests closer than this with nothing seen further away in between are one rest."""
-    hand_near_m: float = 0.06
-    """A hand joint this close to an object's points may hold it."""
+    hand_near_m: float = 0.12
+    """A hand joint this close to an object's VISIBLE points may hold it (the grip itself is hidden by the hand)."""
+    hand_far_m: float = 0.18
+    """A hand further away than this holds nothing; in between nothing is said."""
     hover_gap_m: float = 0.04
     """A short rest further than this above everything below it is a pause in the hand."""
     hover_max_s: float = 3.0
@@ -85,7 +87,9 @@ class LiftConfig:
     """The floor is at least this far below the wearer's camera."""
     surface_frames: int = 24
     """Frames from which surfaces are collected."""
-    box_quantile: float = 0.01
+    surface_static_frames: int = 6
+    """Of these, frames in which the static model fills what the sensor does not see."""
+    box_quantile: float = 0.02
     """Share of points cut off at either end of an axis (from 100 points on)."""
     min_extent_m: float = 0.004
     """No side of a box of an observed object is thinner than this."""

@@ -166,6 +166,8 @@ class _Gathered:
         usable = np.flatnonzero(canonical.pose_valid)
         picks = np.linspace(0, len(usable) - 1, min(config.surface_frames, len(usable))).astype(int)
         self._surface_frames = set(usable[picks].tolist()) if has_up and len(usable) else set()
+        every = max(1, len(picks) // max(1, config.surface_static_frames))
+        self._static_frames = set(sorted(self._surface_frames)[::every][: config.surface_static_frames])
 
     def finish(self) -> None:
         """All frames are through."""
@@ -195,11 +197,11 @@ class _Gathered:
             if observation is not None:
                 distance = hand_distance(joints, observation.points_in_world)
                 self.hand_near[track.object_id][frame] = distance <= self.config.hand_near_m
-                if self.canonical.hands and not self.config.hand_near_m < distance <= 2 * self.config.hand_near_m:
+                if self.canonical.hands and not self.config.hand_near_m < distance <= self.config.hand_far_m:
                     near = distance <= self.config.hand_near_m
             tracker.update(seen, small, observation, near)
         if frame in self._surface_frames:
-            self.surfaces.add(view, union)
+            self.surfaces.add(view, union, frame in self._static_frames)
 
 
 def _mask_of(track: MaskTrack, frame: int) -> Bool[np.ndarray, "H W"] | None:

@@ -86,6 +86,7 @@ class Observation:
     distance_m: float
     truncated: bool
     from_static: bool
+    coverage: float  # share of the mask with depth on the object
 
 
 def observe(
@@ -94,7 +95,7 @@ def observe(
     valid_mask: Bool[np.ndarray, "H W"],
     object_id: int,
     config: LiftConfig,
-    static_only: bool = False,
+    with_static: bool = False,
 ) -> Observation | None:
     """Robust 3D observation of a mask, or None if too little depth lies inside it.
 
@@ -108,7 +109,8 @@ def observe(
         valid_mask: Canonical pixels that have a source pixel.
         object_id: Seeds the choice of points.
         config: Thresholds.
-        static_only: Take the static model where the sensor has nothing on the object at all (see ``second_look``).
+        with_static: Let the static model fill what the sensor does not see (see ``second_look``), unless the two
+            disagree about the object.
     """
     full_area = int(mask.sum())
     if full_area == 0:
@@ -124,14 +126,15 @@ def observe(
         return None
     r0, r1, c0, c1 = window
     cut = small[r0:r1, c0:c1]
-    z_depth_m, from_static = _object_depth(view, cut, window, config, static_only)
+    z_depth_m, from_static = _object_depth(view, cut, window, config, with_static)
     pixels, z_kept, _ = _trim(z_depth_m, cut, config)
     if len(pixels) < config.min_depth_pixels:
         return None
     points = view.to_world(pixels + np.array([r0, c0]), z_kept)
     carried = _carried_points(view, cut, z_depth_m, pixels, z_kept, window, config)
     truncated = _touches_border(mask, valid_mask) or _occluded(view, cut, window, float(np.median(z_kept)), config)
-    return _assemble(view, points, carried, z_kept, full_area, truncated, from_static, object_id, config)
+    coverage = len(pixels) / max(1, int(cut.sum()))
+    return _assemble(view, points, carried, z_kept, full_area, truncated, from_static, coverage, object_id, config)
 
 
 def _object_depth(
@@ -139,18 +142,21 @@ def _object_depth(
     cut: Bool[np.ndarray, "h w"],
     window: tuple[int, int, int, int],
     config: LiftConfig,
-    static_only: bool,
+    with_static: bool,
 ) -> tuple[Float[np.ndarray, "h w"], bool]:
-    """Depth in the window: sensor, with the static model where the two agree (or no sensor exists at all)."""
+    """Depth in the window: the sensor's; where asked for (or without a sensor) the static model's as well.
+
+    The static model does not count where it contradicts the sensor about the object.
+    """
     r0, r1, c0, c1 = window
     sensor = view.sensor_z_m[r0:r1, c0:c1].astype(np.float64)
     if not view.has_sensor:
         return view.static_z_m()[0][r0:r1, c0:c1], True
     seen = np.isfinite(sensor) & cut
-    if static_only and seen.sum() < config.min_depth_pixels:
-        return view.static_z_m()[0][r0:r1, c0:c1], True
-    if seen.sum() >= config.sensor_min_coverage * cut.sum() or seen.sum() < config.min_depth_pixels:
+    if not with_static:
         return sensor, False
+    if seen.sum() < config.min_depth_pixels:
+        return view.static_z_m()[0][r0:r1, c0:c1], True
     static = view.static_z_m()[0][r0:r1, c0:c1]
     both = seen & np.isfinite(static)
     if both.sum() < config.min_depth_pixels:
@@ -256,6 +262,7 @@ def _assemble(
     mask_pixels: int,
     truncated: bool,
     from_static: bool,
+    coverage: float,
     object_id: int,
     config: LiftConfig,
 ) -> Observation:
@@ -278,6 +285,7 @@ def _assemble(
         distance_m=distance,
         truncated=truncated,
         from_static=from_static,
+        coverage=coverage,
     )
 
 

@@ -13,7 +13,8 @@ _MIN_ARC_DEG = 100.0
 _MAX_INNER_SHARE = 0.15
 _MIN_INLIERS = 0.7
 _BETTER_THAN_RECTANGLE = 0.8
-_HANDLE_M_IN_RADII = 0.35
+_HANDLE_IN_RADII = 0.35
+_HANDLE_SHARE = 0.03  # of the points at least: less is noise
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,10 @@ def _around(box: Box3, points: Float64[np.ndarray, "K 3"], circle: Circle) -> Bo
     center = np.array([*circle.center_xy, box.center_in_world[2]])
     local = points_in_box(Box3(center, box.extent_m, rotation), points)
     low, high = np.quantile(local[:, :2], [0.01, 0.99], axis=0)
-    limit = circle.radius_m * (1 + _HANDLE_M_IN_RADII)
-    low = np.where(low < -limit, low, -circle.radius_m)
-    high = np.where(high > limit, high, circle.radius_m)
+    limit = circle.radius_m * (1 + _HANDLE_IN_RADII)
+    many_low, many_high = np.quantile(local[:, :2], [_HANDLE_SHARE, 1 - _HANDLE_SHARE], axis=0)
+    low = np.where(many_low < -limit, low, -circle.radius_m)
+    high = np.where(many_high > limit, high, circle.radius_m)
     extent = np.array([*(high - low), box.extent_m[2]])
     center = center + rotation @ np.array([*(0.5 * (low + high)), 0.0])
     if extent[1] > extent[0]:

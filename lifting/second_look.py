@@ -19,9 +19,9 @@ NOTE = "placed with the static model's depth: the sensor hardly saw it"
 
 def needs_second_look(timeline: Timeline, mask_pixels: Int64[np.ndarray, "N"], config: LiftConfig) -> bool:
     """True for an object that is seen often enough, never moved, and has hardly any sensor depth."""
-    rest_views = sum(len(segment.frames) for segment in timeline.segments)
+    good = sum(o.coverage >= config.good_view_coverage for s in timeline.segments for o in s.observations)
     visible = int((mask_pixels > 0).sum())
-    return not timeline.moving and len(timeline.segments) <= 1 and rest_views < min(config.few_views, visible)
+    return not timeline.moving and len(timeline.segments) <= 1 and good < min(config.few_views, visible)
 
 
 def frames_to_look_at(mask_pixels: Int64[np.ndarray, "N"], config: LiftConfig) -> list[int]:
@@ -49,7 +49,7 @@ def second_look(
         view, mask = view_of(frame), mask_of(frame)
         if view is None or mask is None:
             continue
-        seen = observe(view, mask, valid_mask, timeline.object_id, config, static_only=True)
+        seen = observe(view, mask, valid_mask, timeline.object_id, config, with_static=True)
         if seen is not None:
             found.append(seen)
     if not found:

@@ -16,7 +16,7 @@ from lifting.surfaces import Surfaces, footprint_points
 _TRIM_S = 0.3
 _MIN_TRUSTED = 4
 _EDGE_FRAMES = 6
-_GRIPPED_SHARE = 0.7
+_GRIPPED_SHARE = 0.85
 
 
 @dataclass
@@ -80,10 +80,10 @@ def without_pauses(
     has_up: bool,
     config: LiftConfig,
 ) -> None:
-    """Turn short rests in mid-air between two moves into motion: a hand holds the object there.
+    """Turn pauses between two moves into motion: a hand holds the object there.
 
-    ``others``: boxes of the other objects' rests, which may support or contain this one. With hands known, a pause
-    counts only if a hand is near, however long it is.
+    With hands known, a pause is a rest during which a hand stays near. Without, it is a short rest in mid-air;
+    ``others`` are boxes of the other objects' rests, which may support or contain this one.
     """
     kept = [f for f in story.fits if not _is_pause(f, story, others, times_s, surfaces, hands_near, config)]
     if len(kept) == len(story.fits):
@@ -106,13 +106,14 @@ def _is_pause(
     config: LiftConfig,
 ) -> bool:
     segment = fit.segment
-    between = _moves_before(story, segment) and _moves_after(story, segment)
-    if not between or surfaces is None or fit.support is not None:
+    if not (_moves_before(story, segment) and _moves_after(story, segment)):
         return False
-    if any(_carries(other, fit.box, config) for other in others):
+    if hands_near and float(np.mean([hands_near.get(f, False) for f in segment.frames])) >= _GRIPPED_SHARE:
+        return True  # never let go of
+    if surfaces is None or fit.support is not None or any(_carries(other, fit.box, config) for other in others):
         return False
     if hands_near:
-        return float(np.mean([hands_near.get(f, False) for f in segment.frames])) > _GRIPPED_SHARE
+        return False
     return float(times_s[segment.last_frame] - times_s[segment.first_frame]) <= config.hover_max_s
 
 

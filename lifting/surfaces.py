@@ -91,10 +91,16 @@ class SurfaceCollector:
         self._points: list[Float64[np.ndarray, "K 3"]] = []
         self._camera_heights: list[float] = []
 
-    def add(self, view: FrameView, object_pixels: Bool[np.ndarray, "h w"]) -> None:
-        """Take the points of one frame that lie outside all objects and face up."""
+    def add(self, view: FrameView, object_pixels: Bool[np.ndarray, "h w"], with_static: bool = False) -> None:
+        """Take the points of one frame that lie outside all objects and face up.
+
+        ``with_static`` fills what the sensor does not see with the static model.
+        """
         free = ~dilate(dilate(object_pixels))
-        points = horizontal_points(view, free, self.config)
+        depth = view.surface_z_m().astype(np.float64)
+        if with_static:
+            depth = np.where(np.isfinite(depth), depth, view.static_z_m()[0])
+        points = horizontal_points(view, np.where(free, depth, np.nan), self.config)
         self._points.append(points)
         self._camera_heights.append(float(view.origin_in_world[2]))
 
@@ -112,12 +118,13 @@ class SurfaceCollector:
         return Surfaces(patches, floor, config.surface_cell_m)
 
 
-def horizontal_points(view: FrameView, free: Bool[np.ndarray, "h w"], config: LiftConfig) -> Float64[np.ndarray, "K 3"]:
-    """Points in world of free pixels whose local surface is level.
+def horizontal_points(
+    view: FrameView, depth: Float[np.ndarray, "h w"], config: LiftConfig
+) -> Float64[np.ndarray, "K 3"]:
+    """Points in world of pixels (NaN: leave out) whose local surface is level.
 
     The normal comes from points 1/50 rad away in each direction, so that depth noise averages out.
     """
-    depth = np.where(free, view.surface_z_m().astype(np.float64), np.nan)
     step = int(np.clip(round(view.camera.fx_px * _STEP_RAD), 1, 8))
     rows = np.arange(step, depth.shape[0] - step, step)
     cols = np.arange(step, depth.shape[1] - step, step)
