@@ -70,18 +70,30 @@ class VoxelCloud:
         return distance
 
     def shift_of(self, points: Float[np.ndarray, "K 3"]) -> Float64[np.ndarray, "3"]:
-        """Translation by which points lie off this model (trimmed point-to-point ICP without rotation)."""
+        """Translation by which points lie off this model (trimmed point-to-point ICP without rotation).
+
+        Started from no shift and from the difference of the medians, which a partial view biases; the better fit
+        counts.
+        """
         points = np.asarray(points, dtype=np.float64)
-        total = np.zeros(3)
         if len(self._keys) == 0 or len(points) == 0:
-            return total
+            return np.zeros(3)
         self.distances(points[:1])
         targets = self.means[self.agreed()]
-        for _ in range(12):
+        starts = (np.zeros(3), np.median(points, axis=0) - np.median(targets, axis=0))
+        return min((self._icp(points, targets, start) for start in starts), key=lambda found: found[0])[1]
+
+    def _icp(
+        self, points: Float64[np.ndarray, "K 3"], targets: Float64[np.ndarray, "V 3"], start: Float64[np.ndarray, "3"]
+    ) -> tuple[float, Float64[np.ndarray, "3"]]:
+        """Trimmed mean distance and the translation found from a start."""
+        total, rest = start.copy(), np.inf
+        for _ in range(15):
             distance, index = self._tree.query(points - total)
             kept = distance <= np.quantile(distance, 0.8)
+            rest = float(distance[kept].mean())
             step = (points[kept] - total - targets[index[kept]]).mean(axis=0)
             total = total + step
             if float(np.linalg.norm(step)) < 1e-5:
                 break
-        return total
+        return rest, total

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 
 _NEIGHBOURS = 16
-_RIDGE = 0.5  # pixel^2 per neighbour: keeps the slope of few, clumped neighbours small
+_RIDGE = 0.1  # pixel^2 per neighbour: keeps the slope of few, clumped neighbours small
 
 
 def carry_on(
