@@ -93,7 +93,7 @@ def _pool(template: Template, stage: Stage, config: AskConfig) -> tuple[list[_Fo
     candidates = list(template.candidates(stage))
     if not candidates:
         return [], [Refusal(template.name, "no_candidates", {})]
-    keyed = sorted((digest(config.seed, template.name, tidy(_plain(c))), i) for i, c in enumerate(candidates))
+    keyed = sorted((digest(config.seed, template.name, *_identity(c)), i) for i, c in enumerate(candidates))
     found: list[_Found] = []
     refused: list[Refusal] = []
     for tried, (_, index) in enumerate(keyed):
@@ -121,15 +121,16 @@ def _gate(template: Template, stage: Stage) -> str:
     return ""
 
 
-def _plain(candidate: Candidate) -> dict[str, Any]:
-    return {"operation": candidate.operation, **candidate.operands}
+def _identity(candidate: Candidate) -> tuple[Any, ...]:
+    """What a question is about: not the numbers of its scene, which may be measured anew."""
+    return candidate.operation, candidate.text, candidate.operands.get("labels", [])
 
 
 def build(template: Template, candidate: Candidate, view: SceneView, seed: int) -> _Found | Refusal:
     """Compute a candidate's answer, make its options, and replay its certificate; or say why not."""
     operands = tidy(candidate.operands)
     scene = view.scene
-    qa_id = f"{template.name}-{digest(scene.recording_id, seed, template.name, tidy(_plain(candidate))):016x}"
+    qa_id = f"{template.name}-{digest(scene.recording_id, seed, template.name, *_identity(candidate)):016x}"
 
     def refuse(reason: str, measured: float = float("nan"), required: float = float("nan")) -> Refusal:
         return Refusal(template.name, reason, operands, float(measured), float(required))

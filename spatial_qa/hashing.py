@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_MASK = (1 << 64) - 1
 
 
 def canonical_json(value: Any) -> str:
@@ -25,10 +26,16 @@ def pick(count: int, *parts: Any) -> int:
 
 
 def shuffled(items: Sequence[T], *parts: Any) -> list[T]:
-    """Fisher-Yates with one digest per swap."""
-    out = list(items)
+    """Fisher-Yates, driven by splitmix64 from the digest of the parts.
+
+    Source: Steele, Lea & Flood (2014), Fast splittable pseudorandom number generators, figure 17.
+    """
+    out, state = list(items), digest(*parts)
     for last in range(len(out) - 1, 0, -1):
-        other = digest(*parts, last) % (last + 1)
+        state = (state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        other = (mixed ^ (mixed >> 31)) % (last + 1)
         out[last], out[other] = out[other], out[last]
     return out
 

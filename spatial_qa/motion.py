@@ -4,7 +4,6 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from lifting.records import Event, EventKind, MotionState
 from spatial_qa.noise import propagate
@@ -76,10 +75,7 @@ def displacement(view: SceneView, object_id: int, from_ns: int, to_ns: int) -> t
     """Distance between an object's places at two moments, and its sigma."""
     first, second = (view.same_object_place(object_id, t) for t in (from_ns, to_ns))
 
-    def length(a: Float[np.ndarray, "3"], b: Float[np.ndarray, "3"]) -> Float[np.ndarray, "1"]:
-        return np.array([np.linalg.norm(b - a)])
-
-    value, sigma = propagate(length, first, second)
+    value, sigma = propagate(lambda a, b: np.linalg.norm(b - a, axis=-1), first, second)
     # At zero distance the gradient vanishes: a length cannot be surer than a coordinate.
     least = np.sqrt(np.trace(first.covariance + second.covariance) / 3)
     return float(value[0]), float(max(sigma[0], least))

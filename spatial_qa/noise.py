@@ -53,31 +53,28 @@ def direction(unit: Float[np.ndarray, "3"], sigma_rad: float) -> Vector:
 
 
 def propagate(
-    quantity: Callable[..., Float[np.ndarray, "Q"]], *vectors: Vector, period: float = 0.0
+    quantity: Callable[..., np.ndarray], *vectors: Vector, period: float = 0.0
 ) -> tuple[Float[np.ndarray, "Q"], Float[np.ndarray, "Q"]]:
     """Value and standard deviation of ``quantity(*values)`` to first order, by central differences.
 
-    The vectors are taken as independent of each other. ``period`` > 0: differences are wrapped (angles).
+    The vectors are taken as independent of each other. All differences are taken in one call: the quantity gets
+    a batch [P 3] for every vector and returns [P] or [P Q]. ``period`` > 0: differences are wrapped (angles).
     """
-    values = [np.asarray(vector.value, dtype=np.float64) for vector in vectors]
-    base = np.atleast_1d(quantity(*values))
-    variance = np.zeros_like(base)
-    for position, vector in enumerate(vectors):
-        if not vector.covariance.any():
-            continue
-        columns = []
+    count = len(vectors)
+    batch = np.stack([np.tile(np.asarray(v.value, dtype=np.float64), (1 + 6 * count, 1)) for v in vectors])
+    for i in range(count):
         for axis in range(3):
-            shift = np.zeros(3)
-            shift[axis] = _STEP
-            plus = quantity(*values[:position], values[position] + shift, *values[position + 1 :])
-            minus = quantity(*values[:position], values[position] - shift, *values[position + 1 :])
-            change = np.atleast_1d(plus) - np.atleast_1d(minus)
-            columns.append((wrap(change, period) if period else change) / (2 * _STEP))
-        jacobian = np.stack(columns, axis=-1)
-        variance = variance + np.einsum("qi,ij,qj->q", jacobian, vector.covariance, jacobian)
-    return base, np.sqrt(variance)
+            row = 1 + 6 * i + 2 * axis
+            batch[i, row, axis] += _STEP
+            batch[i, row + 1, axis] -= _STEP
+    results = np.asarray(quantity(*batch), dtype=np.float64).reshape(1 + 6 * count, -1)
+    change = results[1::2] - results[2::2]  # [3 * count, Q]
+    slopes = (wrap(change, period) if period else change).reshape(count, 3, -1) / (2 * _STEP)
+    covariances = np.stack([vector.covariance for vector in vectors])
+    variance = np.einsum("viq,vij,vjq->q", slopes, covariances, slopes)
+    return results[0], np.sqrt(np.maximum(variance, 0.0))
 
 
-def wrap(value: Float[np.ndarray, "Q"], period: float) -> Float[np.ndarray, "Q"]:
+def wrap(value: np.ndarray, period: float) -> np.ndarray:
     """Wrap to [-period/2, period/2)."""
-    return (np.asarray(value) + period / 2) % period - period / 2
+    return np.asarray((np.asarray(value) + period / 2) % period - period / 2)

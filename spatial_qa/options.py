@@ -56,60 +56,64 @@ def lay_out(plan: Plan, qa_id: str) -> tuple[tuple[Option, ...], str]:
 # -- natural eights and counts ------------------------------------------------------------------------------
 
 
-def natural(texts: Sequence[str], origins: Mapping[int, str] | None = None) -> OptionMaker:
+@dataclass(frozen=True)
+class Natural:
     """All eight values of a complete set; ``origins`` may say of some where they would be true."""
 
-    def make(found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
-        noted = origins or {}
+    texts: tuple[str, ...]
+    origins: Mapping[int, str] = field(default_factory=dict)
+
+    def __call__(self, found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+        """Make the plan."""
         options = [
-            Option(text, index, KEY if index == found.answer else noted.get(index, "complete set of eight"))
-            for index, text in enumerate(texts)
+            Option(text, index, KEY if index == found.answer else self.origins.get(index, "complete set of eight"))
+            for index, text in enumerate(self.texts)
         ]
         return Plan(tuple(options))
 
-    return make
 
-
-def counts() -> OptionMaker:
-    """The numbers 0 to 7."""
-    return natural([str(number) for number in range(OPTION_COUNT)])
+COUNTS = Natural(tuple(str(number) for number in range(OPTION_COUNT)))
+"""The numbers 0 to 7."""
 
 
 # -- ladders ------------------------------------------------------------------------------------------------
 
 
-def ladder(unit: str, min_ratio: float = MIN_STEP, max_ratio: float = 1.6, asides: str = "") -> OptionMaker:
+@dataclass(frozen=True)
+class Ladder:
     """Eight log-spaced values; the key's rank is uniform over the eight, by hash of ``qa_id``.
 
     The step is wide enough that three sigma stay inside the half step around the key: with s = sigma / value,
     value - value / sqrt(ratio) >= 3 s value gives ratio >= (1 - 3 s)^-2. Every rung has the same decimals and
-    characters. ``asides`` names operands ({text: value}) that are noted where a rung comes near one.
+    characters. Where a rung comes near one of ``operands["asides"]`` ({text: value}), its origin says so.
     """
 
-    def make(found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+    unit: str
+    min_ratio: float = MIN_STEP
+    max_ratio: float = 1.6
+
+    def __call__(self, found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+        """Make the plan."""
         value, need = float(found.value), found.required_margin
         if not value > 0 or not np.isfinite(need) or need >= value:
             return NoPlan("sigma_too_large", found.sigma, value)
         # 3 % are kept for the rounding of the printed rungs.
-        ratio = max(min_ratio, MIN_STEP, 1.03 * (1 - need / value) ** -2)
-        if ratio > max_ratio:
-            return NoPlan("sigma_too_large", ratio, max_ratio)
+        ratio = float(max(self.min_ratio, MIN_STEP, 1.03 * (1 - need / value) ** -2))
+        if ratio > self.max_ratio:
+            return NoPlan("sigma_too_large", ratio, self.max_ratio)
         rank = pick(OPTION_COUNT, "rank", qa_id)
-        exact = [value * ratio ** (i - rank) for i in range(OPTION_COUNT)]
-        texts = same_width(exact)
+        texts = same_width([value * ratio ** (i - rank) for i in range(OPTION_COUNT)])
         if texts is None:
             return NoPlan("ladder_not_printable", value)
         rungs = [float(text) for text in texts]
         if any(high / low < MIN_STEP - 1e-9 for low, high in itertools.pairwise(rungs)):
             return NoPlan("ladder_not_printable", value)
-        noted = operands.get(asides, {}) if asides else {}
+        noted = operands.get("asides", {})
         options = [
-            Option(f"{text} {unit}", rung, KEY if i == rank else _aside(rung, ratio, noted))
+            Option(f"{text} {self.unit}", rung, KEY if i == rank else _aside(rung, ratio, noted))
             for i, (text, rung) in enumerate(zip(texts, rungs, strict=True))
         ]
         return Plan(tuple(options), {"rungs": rungs, "ratio": tidy(ratio)})
-
-    return make
 
 
 def _aside(rung: float, ratio: float, noted: Mapping[str, float]) -> str:
@@ -135,19 +139,17 @@ def same_width(values: Sequence[float]) -> list[str] | None:
 # -- objects and orders -------------------------------------------------------------------------------------
 
 
-def objects(origins: Mapping[int, str] | None = None) -> OptionMaker:
+@dataclass(frozen=True)
+class Objects:
     """The eight objects of ``operands["labels"]``; refused where the key's length stands out."""
 
-    def make(found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
-        labels = operands["labels"]
-        noted = origins or {}
-        options = tuple(
-            Option(the(label), label, KEY if i == found.answer else noted.get(i, "true elsewhere: object of the scene"))
-            for i, label in enumerate(labels)
-        )
-        return free_text(Plan(options))
-
-    return make
+    def __call__(self, found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+        """Make the plan."""
+        options = [
+            Option(the(label), label, KEY if i == found.answer else "true elsewhere: object of the scene")
+            for i, label in enumerate(operands["labels"])
+        ]
+        return free_text(Plan(tuple(options)))
 
 
 # The dihedral group of the square as permutations of four places, in its three conjugate forms: eight orders each.
@@ -155,24 +157,23 @@ def objects(origins: Mapping[int, str] | None = None) -> OptionMaker:
 _PAIRINGS = (((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2)))
 
 
-def orders() -> OptionMaker:
+@dataclass(frozen=True)
+class Orders:
     """Orders of four: the orbit of the key under a group of eight, so that the options cannot give the key away.
 
     Every object stands at every place in exactly two of the eight options. In two of three questions the set
     has single swaps of neighbours; it always has the mirrored order.
     """
 
-    def make(found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+    def __call__(self, found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+        """Make the plan."""
         labels, key = operands["labels"], list(found.answer)
-        group = square_group(_PAIRINGS[pick(len(_PAIRINGS), "pairing", qa_id)])
         options = []
-        for places in group:
+        for places in square_group(_PAIRINGS[pick(len(_PAIRINGS), "pairing", qa_id)]):
             order = [labels[key[place]] for place in places]
             origin = KEY if places == (0, 1, 2, 3) else order_origin(places)
             options.append(Option(", ".join(the(label) for label in order), order, origin))
         return Plan(tuple(options))
-
-    return make
 
 
 def square_group(pairs: tuple[tuple[int, int], tuple[int, int]]) -> list[tuple[int, ...]]:
@@ -191,20 +192,23 @@ def order_origin(places: Sequence[int]) -> str:
     return f"order with {swapped} pairs swapped"
 
 
-def cells(text_of: Callable[[str, str], str]) -> OptionMaker:
-    """Options of two attributes: ``operands["cells"]`` are [kind, position in labels], chosen by the template."""
+@dataclass(frozen=True)
+class Cells:
+    """Options of two attributes, [kind, position in labels] in ``operands["cells"]``; ``texts`` has one per kind."""
 
-    def make(found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+    texts: Mapping[str, str]
+
+    def __call__(self, found: Measurement, operands: Mapping[str, Any], qa_id: str) -> Plan | NoPlan:
+        """Make the plan."""
+        key_kind, key_position = operands["cells"][found.answer]
         options = []
         for i, (kind, position) in enumerate(operands["cells"]):
             label = operands["labels"][position]
-            key_kind, key_position = operands["cells"][found.answer]
-            same = "same event, other object" if kind == key_kind else "same object, other event"
-            origin = same if kind == key_kind or position == key_position else "other event, other object"
-            options.append(Option(text_of(kind, label), [kind, label], KEY if i == found.answer else origin))
+            same = {key_kind: "same event, other object"}.get(kind, "other event, other object")
+            origin = "same object, other event" if position == key_position else same
+            text = self.texts[kind].format(the(label))
+            options.append(Option(text, [kind, label], KEY if i == found.answer else origin))
         return free_text(Plan(tuple(options)))
-
-    return make
 
 
 def ring_of_cells(kinds: Sequence[str], count: int) -> list[list[Any]]:

@@ -177,7 +177,9 @@ class SceneView:
         self.cache["up", 0] = found
         return found
 
-    def pixels_of(self, point_in_world: Float[np.ndarray, "3"], frames: Int64[np.ndarray, "F"]) -> Float[np.ndarray, "F 3"]:
+    def pixels_of(
+        self, point_in_world: Float[np.ndarray, "3"], frames: Int64[np.ndarray, "F"]
+    ) -> Float[np.ndarray, "F 3"]:
         """Pixel x, pixel y and z depth of a point in some frames; pixels are NaN behind the camera or without pose."""
         camera_from_world = se3.inverse(self.scene.world_from_camera[frames])
         local = np.einsum("fij,j->fi", camera_from_world[:, :3, :3], point_in_world) + camera_from_world[:, :3, 3]

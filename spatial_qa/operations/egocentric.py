@@ -7,7 +7,7 @@ from spatial_qa.decide import Measurement, band, sector, signed_bin
 from spatial_qa.noise import propagate
 from spatial_qa.operations.metric import printed_time_sigma
 from spatial_qa.operations.registry import Operands, operation
-from spatial_qa.view import NotMeasurable, SceneView, Viewer
+from spatial_qa.view import NotMeasurable, SceneView
 
 ELEVATION_EDGES_DEG = (-60.0, -45.0, -30.0, -15.0, 0.0, 15.0, 30.0)
 BEHIND_DEG = 135.0
@@ -20,16 +20,24 @@ def bearing_from_wearer(view: SceneView, object_id: int, time_ns: int) -> tuple[
     if abs(elevation_deg(viewer.forward.value, up.value)) > MAX_PITCH_DEG:
         raise NotMeasurable("heading_unknown_when_looking_down")
 
-    def angle(c: np.ndarray, p: np.ndarray, f: np.ndarray, vertical: np.ndarray) -> np.ndarray:
-        return np.array([bearing_deg(f, c - p, vertical)])
+    value, sigma = propagate(_bearing, body.center, viewer.position, viewer.forward, up, period=360.0)
 
-    value, sigma = propagate(angle, body.center, viewer.position, viewer.forward, up, period=360.0)
-
-    def at(other: Viewer) -> float:
-        return bearing_deg(other.forward.value, body.center.value - other.position.value, up.value)
-
-    drift = printed_time_sigma(view, time_ns, at, period=360.0)
+    center = body.center.value
+    drift = printed_time_sigma(
+        view,
+        time_ns,
+        lambda o: float(_bearing(center, o.position.value, o.forward.value, up.value)),
+        period=360.0,
+    )
     return float(value[0]), float(np.hypot(sigma[0], drift))
+
+
+def _bearing(center: np.ndarray, position: np.ndarray, forward: np.ndarray, up: np.ndarray) -> np.ndarray:
+    return bearing_deg(forward, center - position, up)
+
+
+def _elevation(center: np.ndarray, position: np.ndarray, up: np.ndarray) -> np.ndarray:
+    return elevation_deg(center - position, up)
 
 
 @operation("direction_from_wearer", "index")
@@ -52,15 +60,11 @@ def elevation_from_wearer(view: SceneView, operands: Operands) -> Measurement:
     body, viewer = view.body(operands["object"], operands["time_ns"]), view.viewer(operands["time_ns"])
     up = view.up
 
-    def angle(c: np.ndarray, p: np.ndarray, vertical: np.ndarray) -> np.ndarray:
-        return np.array([elevation_deg(c - p, vertical)])
+    value, sigma = propagate(_elevation, body.center, viewer.position, up)
 
-    value, sigma = propagate(angle, body.center, viewer.position, up)
-
-    def at(other: Viewer) -> float:
-        return elevation_deg(body.center.value - other.position.value, up.value)
-
-    drift = printed_time_sigma(view, operands["time_ns"], at)
+    drift = printed_time_sigma(
+        view, operands["time_ns"], lambda o: float(_elevation(body.center.value, o.position.value, up.value))
+    )
     total = float(np.hypot(sigma[0], drift))
     return band(float(value[0]), total, ELEVATION_EDGES_DEG, view.floors.sigmas, 4.0)
 

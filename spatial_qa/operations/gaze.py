@@ -23,6 +23,11 @@ def gaze_point(view: SceneView, time_ns: int) -> np.ndarray:
     return point
 
 
+def _pixel(matrix: np.ndarray, local: np.ndarray) -> np.ndarray:
+    ahead = local[..., :2] / np.where(local[..., 2:] > 0, local[..., 2:], np.nan)
+    return np.asarray(ahead * np.diag(matrix)[:2] + matrix[:2, 2])
+
+
 @operation("direction_from_gaze", "index")
 def direction_from_gaze(view: SceneView, operands: Operands) -> Measurement:
     """Sector in the picture, from the gaze point to the centre of ``object``: 0 = up, clockwise.
@@ -34,13 +39,7 @@ def direction_from_gaze(view: SceneView, operands: Operands) -> Measurement:
     point = gaze_point(view, operands["time_ns"])
     matrix, rotation = view.scene.camera_matrix, viewer.world_from_camera[:3, :3]
 
-    def pixel(c: np.ndarray, p: np.ndarray) -> np.ndarray:
-        x, y, z = (c - p) @ rotation
-        if z <= 0:
-            return np.array([np.nan, np.nan])
-        return np.array([matrix[0, 0] * x / z + matrix[0, 2], matrix[1, 1] * y / z + matrix[1, 2]])
-
-    center, spread = propagate(pixel, body.center, viewer.position)
+    center, spread = propagate(lambda c, p: _pixel(matrix, (c - p) @ rotation), body.center, viewer.position)
     if not np.isfinite(center).all():
         raise NotMeasurable("behind_the_camera")
     away = center - point

@@ -29,14 +29,16 @@ def gaps_from(view: SceneView, anchor: Body, others: list[Body]) -> tuple[np.nda
         ]
     )
 
-    def anchors_part(normal: np.ndarray, side: np.ndarray) -> np.ndarray:
-        through_center = np.einsum("...i,ij,...j->...", normal, a.covariance, normal)
-        return np.asarray(through_center + np.einsum("...i,ij,...j->...", side, side_a.covariance, side))
-
-    single = np.sqrt(own + anchors_part(normals, sides) + _shape_sigma(view, anchor) ** 2)
-    shared = anchors_part(normals[:, None] - normals[None], sides[:, None] - sides[None])
+    single = np.sqrt(own + _anchors_part(anchor, normals, sides) + _shape_sigma(view, anchor) ** 2)
+    shared = _anchors_part(anchor, normals[:, None] - normals[None], sides[:, None] - sides[None])
     between = np.sqrt(own[:, None] + own[None, :] + shared)
     return np.array([gap.distance_m for gap in found]), single, between
+
+
+def _anchors_part(anchor: Body, normals: np.ndarray, sides: np.ndarray) -> np.ndarray:
+    """Variance that the anchor's centre and sides bring into distances (or differences of them)."""
+    through_center = np.einsum("...i,ij,...j->...", normals, anchor.center.covariance, normals)
+    return np.asarray(through_center + np.einsum("...i,ij,...j->...", sides, anchor.extent.covariance, sides))
 
 
 def _shape_sigma(view: SceneView, body: Body) -> float:
@@ -68,7 +70,7 @@ def distance_to_wearer(view: SceneView, operands: Operands) -> Measurement:
     time_ns = operands["time_ns"]
     body, viewer = view.body(operands["object"], time_ns), view.viewer(time_ns)
     value, sigma = propagate(_distance, body.center, viewer.position)
-    drift = printed_time_sigma(view, time_ns, lambda at: float(_distance(body.center.value, at.position.value)[0]))
+    drift = printed_time_sigma(view, time_ns, lambda at: float(_distance(body.center.value, at.position.value)))
     return scalar(float(value[0]), float(np.hypot(sigma[0], drift)), view.floors.sigmas)
 
 
@@ -94,10 +96,7 @@ def distance_ratio(view: SceneView, operands: Operands) -> Measurement:
     time_ns = operands["time_ns"]
     anchor, first, second = (view.body(operands[name], time_ns) for name in ("anchor", "object", "other"))
 
-    def ratio(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        return np.array([np.linalg.norm(a - b) / max(float(np.linalg.norm(a - c)), 1e-9)])
-
-    value, sigma = propagate(ratio, anchor.center, first.center, second.center)
+    value, sigma = propagate(_ratio, anchor.center, first.center, second.center)
     return scalar(float(value[0]), float(sigma[0]), view.floors.sigmas)
 
 
@@ -131,7 +130,11 @@ def printed_time_sigma(
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.array([np.linalg.norm(a - b)])
+    return np.asarray(np.linalg.norm(a - b, axis=-1))
+
+
+def _ratio(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    return np.asarray(_distance(a, b) / np.maximum(_distance(a, c), 1e-9))
 
 
 def _middle_of_path(view: SceneView) -> np.ndarray:

@@ -32,12 +32,13 @@ def displacement_direction(view: SceneView, operands: Operands) -> Measurement:
     if level_length(second.value - first.value, up.value) < MIN_DISPLACEMENT_M * view.unit_m:
         raise NotMeasurable("too_near")
 
-    def angle(a: np.ndarray, b: np.ndarray, f: np.ndarray, vertical: np.ndarray) -> np.ndarray:
-        return np.array([bearing_deg(f, b - a, vertical)])
-
-    value, sigma = propagate(angle, first, second, viewer.forward, up, period=360.0)
+    value, sigma = propagate(_shift, first, second, viewer.forward, up, period=360.0)
     total = float(np.hypot(sigma[0], turn_within_print(view, operands["from_ns"])))
     return sector(float(value[0]), total, view.floors.sigmas, 10.0)
+
+
+def _shift(start: np.ndarray, end: np.ndarray, forward: np.ndarray, up: np.ndarray) -> np.ndarray:
+    return bearing_deg(forward, end - start, up)
 
 
 @operation("relocation_count", "index")
@@ -60,7 +61,7 @@ def relocation_count(view: SceneView, operands: Operands) -> Measurement:
 
 @operation("moved_farthest", "object")
 def moved_farthest(view: SceneView, operands: Operands) -> Measurement:
-    """Which of ``candidates`` is farthest at ``to_ns`` from its own place at ``from_ns``; lead of at least 1.3 times."""
+    """Which of ``candidates`` is farthest at ``to_ns`` from its own place at ``from_ns``, by 1.3 times."""
     found = [displacement(view, i, operands["from_ns"], operands["to_ns"]) for i in operands["candidates"]]
     values, sigma = np.array([v for v, _ in found]), np.array([s for _, s in found])
     between = np.hypot(sigma[:, None], sigma[None, :])

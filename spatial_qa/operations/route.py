@@ -31,18 +31,15 @@ def heading_change(view: SceneView, operands: Operands) -> Measurement:
     """Sector of the heading at ``to_ns`` seen from the heading at ``from_ns``."""
     first, second = _ends(view, operands)
 
-    def angle(f: np.ndarray, g: np.ndarray, vertical: np.ndarray) -> np.ndarray:
-        return np.array([bearing_deg(f, g, vertical)])
-
-    value, sigma = propagate(angle, first.forward, second.forward, view.up, period=360.0)
-    rate = np.hypot(*(turn_within_print(view, operands[name]) for name in ("from_ns", "to_ns")))
+    value, sigma = propagate(bearing_deg, first.forward, second.forward, view.up, period=360.0)
+    rate = np.hypot(turn_within_print(view, operands["from_ns"]), turn_within_print(view, operands["to_ns"]))
     return sector(float(value[0]), float(np.hypot(sigma[0], rate)), view.floors.sigmas, 7.5)
 
 
 def turn_within_print(view: SceneView, time_ns: int) -> float:
     """Turn of the heading, in degrees, within the uncertainty of a printed time."""
     here, up = view.viewer(time_ns).forward.value, view.up.value
-    return printed_time_sigma(view, time_ns, lambda v: bearing_deg(here, v.forward.value, up), period=360.0)
+    return printed_time_sigma(view, time_ns, lambda v: float(bearing_deg(here, v.forward.value, up)), period=360.0)
 
 
 @operation("start_from_end", "index")
@@ -50,15 +47,16 @@ def start_from_end(view: SceneView, operands: Operands) -> Measurement:
     """Sector in which the wearer's place of ``from_ns`` lies for the wearer at ``to_ns``."""
     first, second = _ends(view, operands)
 
-    def angle(p: np.ndarray, q: np.ndarray, g: np.ndarray, vertical: np.ndarray) -> np.ndarray:
-        return np.array([bearing_deg(g, p - q, vertical)])
-
-    value, sigma = propagate(angle, first.position, second.position, second.forward, view.up, period=360.0)
+    value, sigma = propagate(_way_back, first.position, second.position, second.forward, view.up, period=360.0)
     away = level_length(second.position.value - first.position.value, view.up.value)
     if away < 0.5 * view.unit_m:
         raise NotMeasurable("too_near")
     total = float(np.hypot(sigma[0], turn_within_print(view, operands["to_ns"])))
     return sector(float(value[0]), total, view.floors.sigmas, 7.5)
+
+
+def _way_back(start: np.ndarray, end: np.ndarray, forward: np.ndarray, up: np.ndarray) -> np.ndarray:
+    return bearing_deg(forward, start - end, up)
 
 
 @operation("distance_walked", "ladder")
@@ -108,7 +106,7 @@ def camera_motion(view: SceneView, operands: Operands) -> Measurement:
 
 
 def _spot_turn(view: SceneView, first: Viewer, second: Viewer, length: float, sigma: float) -> Measurement:
-    turn = bearing_deg(first.forward.value, second.forward.value, view.up.value)
+    turn = float(bearing_deg(first.forward.value, second.forward.value, view.up.value))
     spread = float(np.sqrt(2) * view.floors.camera_angle_deg)
     still = length <= STILL_M * view.unit_m and sigma < STILL_M * view.unit_m
     margin = abs(turn) if still else 0.0

@@ -58,10 +58,7 @@ def direction_standing_at(view: SceneView, operands: Operands) -> Measurement:
     time_ns, up = operands["time_ns"], view.up
     bodies = [view.body(operands[name], time_ns) for name in ("anchor", "facing", "target")]
 
-    def angle(a: np.ndarray, b: np.ndarray, c: np.ndarray, vertical: np.ndarray) -> np.ndarray:
-        return np.array([bearing_deg(b - a, c - a, vertical)])
-
-    value, sigma = propagate(angle, *(body.center for body in bodies), up, period=360.0)
+    value, sigma = propagate(_seen_from_first, *(body.center for body in bodies), up, period=360.0)
     return sector(float(value[0]), float(sigma[0]), view.floors.sigmas, MIN_SECTOR_DEG)
 
 
@@ -71,25 +68,26 @@ def turn_at_corner(view: SceneView, operands: Operands) -> Measurement:
     time_ns, up = operands["time_ns"], view.up
     bodies = [view.body(operands[name], time_ns) for name in ("anchor", "facing", "target")]
 
-    def angle(a: np.ndarray, b: np.ndarray, c: np.ndarray, vertical: np.ndarray) -> np.ndarray:
-        return np.array([bearing_deg(b - a, c - b, vertical)])
-
-    value, sigma = propagate(angle, *(body.center for body in bodies), up, period=360.0)
+    value, sigma = propagate(_turn_at_second, *(body.center for body in bodies), up, period=360.0)
     return signed_bin(float(value[0]), float(sigma[0]), view.floors.sigmas, 10.0)
+
+
+def _seen_from_first(a: np.ndarray, b: np.ndarray, c: np.ndarray, vertical: np.ndarray) -> np.ndarray:
+    return bearing_deg(b - a, c - a, vertical)
+
+
+def _turn_at_second(a: np.ndarray, b: np.ndarray, c: np.ndarray, vertical: np.ndarray) -> np.ndarray:
+    return bearing_deg(b - a, c - b, vertical)
 
 
 @operation("order_left_to_right", "objects")
 def order_left_to_right(view: SceneView, operands: Operands) -> Measurement:
-    """Left-to-right order of ``candidates`` in the camera axes of ``time_ns``; by bearing about up as well, if known."""
+    """Left-to-right order of ``candidates`` in the camera of ``time_ns``; by bearing about up as well, if known."""
     viewer = view.viewer(operands["time_ns"])
     centers = [view.body(i, operands["time_ns"]).center for i in operands["candidates"]]
     rotation = viewer.world_from_camera[:3, :3]
 
-    def in_camera(*values: np.ndarray) -> np.ndarray:
-        local = (np.stack(values[:-1]) - values[-1]) @ rotation
-        return np.degrees(np.arctan2(local[:, 0], local[:, 2]))
-
-    found = order(in_camera, [*centers, viewer.position], view.floors.sigmas, MIN_BEARING_DEG)
+    found = order(lambda *v: _across(rotation, *v), [*centers, viewer.position], view.floors.sigmas, MIN_BEARING_DEG)
     if not view.scene.world.has_up:
         return found
     upright = _upright_order(view, centers, viewer.position, viewer.forward.value)
@@ -109,11 +107,21 @@ def order_from_opposite_side(view: SceneView, operands: Operands) -> Measurement
     return weaker(from_there, replace(mirrored, answer=tuple(reversed(mirrored.answer))))
 
 
-def _upright_order(view: SceneView, centers: list[Vector], position: Vector, forward: np.ndarray) -> Measurement:
-    def bearings(*values: np.ndarray) -> np.ndarray:
-        return np.array([bearing_deg(forward, value - values[-2], values[-1]) for value in values[:-2]])
+def _across(rotation: np.ndarray, *values: np.ndarray) -> np.ndarray:
+    """Angles [..., K] to the right of the optical axis, of K points seen from the last value."""
+    local = (np.stack(values[:-1], axis=-2) - values[-1][..., None, :]) @ rotation
+    return np.asarray(np.degrees(np.arctan2(local[..., 0], local[..., 2])))
 
-    return order(bearings, [*centers, position, view.up], view.floors.sigmas, MIN_BEARING_DEG)
+
+def _bearings(forward: np.ndarray, *values: np.ndarray) -> np.ndarray:
+    """Bearings [..., K] of K points from the last value but one, about the last."""
+    away = np.stack(values[:-2], axis=-2) - values[-2][..., None, :]
+    return bearing_deg(forward, away, values[-1][..., None, :])
+
+
+def _upright_order(view: SceneView, centers: list[Vector], position: Vector, forward: np.ndarray) -> Measurement:
+    vectors = [*centers, position, view.up]
+    return order(lambda *v: _bearings(forward, *v), vectors, view.floors.sigmas, MIN_BEARING_DEG)
 
 
 def weaker(first: Measurement, second: Measurement) -> Measurement:
@@ -130,7 +138,7 @@ def order(quantity: Callable[..., np.ndarray], vectors: list[Vector], sigmas: fl
     if not np.isfinite(values).all():
         raise NotMeasurable("order_unknown")
     ranks = np.argsort(values, kind="stable")
-    gaps, spread = propagate(lambda *v: np.diff(quantity(*v)[ranks]), *vectors)
+    gaps, spread = propagate(lambda *v: np.diff(quantity(*v)[..., ranks]), *vectors)
     sigma, margin, required = critical(gaps, spread, np.maximum(min_gap, sigmas * spread))
     return Measurement(values.tolist(), tuple(int(i) for i in ranks), sigma, margin, required)
 
@@ -212,4 +220,4 @@ def _by_volume(view: SceneView, operands: Operands, largest: bool) -> Measuremen
 def level_distance(view: SceneView, first: int, second: int, time_ns: int) -> float:
     """Level distance between two centres."""
     apart = view.body(first, time_ns).center.value - view.body(second, time_ns).center.value
-    return level_length(apart, view.up.value)
+    return float(level_length(apart, view.up.value))

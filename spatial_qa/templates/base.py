@@ -96,12 +96,19 @@ class Stage:
         self.labels: dict[int, str] = {i: unique[i] for i in sorted(unique)}
         self.moved: list[int] = moved_objects(self.view)
         self._seen: dict[int, np.ndarray] = {}
+        self._still: dict[int, list[int]] = {}
+        self._moments: list[int] | None = None
         self._sights: dict[tuple[int, int], int | None] = {}
 
     # -- moments ---------------------------------------------------------------------------------------------
 
     def moments(self) -> list[int]:
         """Time stamps of frames with a pose, evenly spread, nowhere near the ends."""
+        if self._moments is None:
+            self._moments = self._find_moments()
+        return self._moments
+
+    def _find_moments(self) -> list[int]:
         stamps = self.view.scene.timestamps_ns
         first, last = int(stamps[0]) + NS // 2, int(stamps[-1]) - NS // 2
         step = max(self.limits.time_step_s, (last - first) / NS / self.limits.max_moments)
@@ -138,7 +145,9 @@ class Stage:
 
     def still_at(self, time_ns: int) -> list[int]:
         """Objects of unique label that lie still around a moment and are seen where they lie."""
-        return [i for i in self.labels if self.sight_of(i, time_ns) is not None]
+        if time_ns not in self._still:
+            self._still[time_ns] = [i for i in self.labels if self.sight_of(i, time_ns) is not None]
+        return self._still[time_ns]
 
     def sight_of(self, object_id: int, time_ns: int) -> int | None:
         """The moment nearest to a time at which an object is visible in the rest that holds the time."""

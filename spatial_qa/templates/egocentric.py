@@ -5,7 +5,7 @@ import numpy as np
 from spatial_qa.angles import bearing_deg, elevation_deg, level_length
 from spatial_qa.operations.egocentric import BEHIND_DEG, MAX_PITCH_DEG, bearing_from_wearer
 from spatial_qa.operations.order import OUT_OF_VIEW_DEG, outside_picture_deg
-from spatial_qa.options import natural, objects
+from spatial_qa.options import Natural, Objects
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, template
 from spatial_qa.templates.static import eights
 from spatial_qa.templates.words import AROUND, ELEVATIONS, TURNS
@@ -38,7 +38,7 @@ def elsewhere(stage: Stage, object_id: int, time_ns: int) -> dict[int, str]:
             continue
         viewer = stage.view.viewer(other)
         away = stage.view.body(object_id, other).center.value - viewer.position.value
-        sector = round(bearing_deg(viewer.forward.value, away, up) / 45) % 8
+        sector = round(float(bearing_deg(viewer.forward.value, away, up)) / 45) % 8
         found.setdefault(sector, f"true elsewhere: the sector at {stage.say(other)}")
     return found
 
@@ -55,7 +55,7 @@ def direction(stage: Stage) -> Candidates:
             "relative to the way the wearer's head faces at that moment?"
         )
         operands = {"object": object_id, "time_ns": time_ns}
-        maker = natural(AROUND, elsewhere(stage, object_id, time_ns))
+        maker = Natural(AROUND, elsewhere(stage, object_id, time_ns))
         yield Candidate("direction_from_wearer", operands, text, (object_id,), window, maker)
 
 
@@ -71,7 +71,7 @@ def turn(stage: Stage) -> Candidates:
             "far would the wearer have to turn from the way the head faces at that moment?"
         )
         operands = {"object": object_id, "time_ns": time_ns}
-        yield Candidate("turn_to_face", operands, text, (object_id,), window, natural(TURNS))
+        yield Candidate("turn_to_face", operands, text, (object_id,), window, Natural(TURNS))
 
 
 @template("E3", "object out of view", needs_up=True)
@@ -93,11 +93,11 @@ def out_of_view(stage: Stage) -> Candidates:
             continue
         text = (
             f"At {stage.say(time_ns)} {stage.name(object_id)} is out of the wearer's view; it still lies where it "
-                f"was last seen at {stage.say(last)}. In which direction from the wearer is it, relative to the way "
+            f"was last seen at {stage.say(last)}. In which direction from the wearer is it, relative to the way "
             f"the wearer's head faces at {stage.say(time_ns)}?"
         )
         operands = {"object": object_id, "time_ns": time_ns}
-        maker = natural(AROUND, elsewhere(stage, object_id, time_ns))
+        maker = Natural(AROUND, elsewhere(stage, object_id, time_ns))
         yield Candidate("direction_from_wearer", operands, text, (object_id,), window, maker)
 
 
@@ -114,7 +114,7 @@ def behind(stage: Stage) -> Candidates:
                 "from the way the wearer's head faces at that moment?"
             )
             operands = {"candidates": list(eight), "labels": stage.label_list(eight), "time_ns": time_ns}
-            yield Candidate("object_behind", operands, text, (), window, objects())
+            yield Candidate("object_behind", operands, text, (), window, Objects())
 
 
 def _one_behind(stage: Stage, ids: tuple[int, ...], time_ns: int) -> bool:
@@ -138,4 +138,4 @@ def elevation(stage: Stage) -> Candidates:
                 f"horizontal through the camera) does the centre of {stage.name(object_id)} appear?"
             )
             operands = {"object": object_id, "time_ns": time_ns}
-            yield Candidate("elevation_from_wearer", operands, text, (object_id,), window, natural(ELEVATIONS))
+            yield Candidate("elevation_from_wearer", operands, text, (object_id,), window, Natural(ELEVATIONS))

@@ -1,6 +1,6 @@
 """Group G: relations to where the wearer looks."""
 
-from spatial_qa.options import natural
+from spatial_qa.options import Natural
 from spatial_qa.templates.base import Candidate, Candidates, Stage, template
 from spatial_qa.templates.words import PICTURE
 
@@ -16,8 +16,8 @@ def from_gaze(stage: Stage) -> Candidates:
             if window is None:
                 continue
             text = (
-                f"In the wearer's view at {stage.say(time_ns)}, where is the centre of {stage.name(object_id)} relative "
-                "to the point at which the wearer is looking?"
+                f"In the wearer's view at {stage.say(time_ns)}, where is the centre of {stage.name(object_id)} "
+                "relative to the point at which the wearer is looking?"
             )
             operands = {"object": object_id, "time_ns": time_ns}
-            yield Candidate("direction_from_gaze", operands, text, (object_id,), window, natural(PICTURE))
+            yield Candidate("direction_from_gaze", operands, text, (object_id,), window, Natural(PICTURE))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from spatial_qa.operations.metric import underside
-from spatial_qa.options import ladder, objects
+from spatial_qa.options import Ladder, Objects
 from spatial_qa.templates.base import Candidate, Candidates, Stage, pairs_of, template
 from spatial_qa.templates.static import eights, triples
 
@@ -33,7 +33,7 @@ def distance(stage: Stage) -> Candidates:
                 f"{stage.name(second)}, measured from surface to surface?"
             )
             operands = {"object": first, "other": second, "time_ns": time_ns, "asides": asides}
-            maker = ladder("m", min_ratio=1.25, asides="asides")
+            maker = Ladder("m", min_ratio=1.25)
             yield Candidate("surface_distance", operands, text, (first, second), window, maker)
 
 
@@ -55,7 +55,7 @@ def longest(stage: Stage) -> Candidates:
         text = f"How long is the longest side of the smallest box that holds {stage.name(object_id)}?"
         others = {f"side {i + 1} of the box": float(track.extent_m[i]) for i in range(3) if i != side}
         operands = {"object": object_id, "time_ns": time_ns, "asides": others}
-        yield Candidate("longest_side", operands, text, (object_id,), window, ladder("m", 1.2, asides="asides"))
+        yield Candidate("longest_side", operands, text, (object_id,), window, Ladder("m", 1.2))
 
 
 @template("M3", "distance from the wearer", needs_scale=True)
@@ -75,9 +75,12 @@ def from_wearer(stage: Stage) -> Candidates:
                 for other in moments[:: max(1, len(moments) // 6)]
                 if other != time_ns
             }
-            text = f"How far from the wearer's head camera is the centre of {stage.name(object_id)} at {stage.say(time_ns)}?"
+            text = (
+                f"At {stage.say(time_ns)}, how far from the wearer's head camera is the centre of "
+                f"{stage.name(object_id)}?"
+            )
             operands = {"object": object_id, "time_ns": time_ns, "asides": asides}
-            maker = ladder("m", 1.15, asides="asides")
+            maker = Ladder("m", 1.15)
             yield Candidate("distance_to_wearer", operands, text, (object_id,), window, maker)
 
 
@@ -97,7 +100,7 @@ def height(stage: Stage) -> Candidates:
             top = 2 * float(body.center.value[2]) - base - surfaces.floor_height_m
             text = f"At {stage.say(time_ns)}, how high above the floor is the underside of {stage.name(object_id)}?"
             operands = {"object": object_id, "time_ns": time_ns, "asides": {"height of its top": top}}
-            maker = ladder("m", asides="asides")
+            maker = Ladder("m")
             yield Candidate("height_above_floor", operands, text, (object_id,), window, maker)
 
 
@@ -122,7 +125,7 @@ def ratio(stage: Stage) -> Candidates:
                 "time_ns": time_ns,
                 "asides": {"the inverse ratio": inverse},
             }
-            maker = ladder("times", 1.25, asides="asides")
+            maker = Ladder("times", 1.25)
             yield Candidate("distance_ratio", operands, text, (anchor, first, second), window, maker)
 
 
@@ -135,6 +138,9 @@ def largest(stage: Stage) -> Candidates:
             if window is None:
                 continue
             for operation, word in (("largest_object", "largest"), ("smallest_object", "smallest")):
-                text = f"Which of these objects, seen around {stage.say(time_ns)}, has the {word} volume (length times width times height)?"
+                text = (
+                    f"Which of these objects, seen around {stage.say(time_ns)}, has the {word} volume (length times "
+                    "width times height of the box that holds it)?"
+                )
                 operands = {"candidates": list(eight), "labels": stage.label_list(eight), "time_ns": time_ns}
-                yield Candidate(operation, operands, text, (), window, objects())
+                yield Candidate(operation, operands, text, (), window, Objects())

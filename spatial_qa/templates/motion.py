@@ -1,7 +1,7 @@
 """Group T: where things went."""
 
 from spatial_qa.motion import decided_relocations, known_throughout, middle_ns, rests
-from spatial_qa.options import counts, ladder, natural, objects
+from spatial_qa.options import COUNTS, Ladder, Natural, Objects
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, subsets, template
 from spatial_qa.templates.words import TOWARD
 
@@ -47,7 +47,7 @@ def displacement(stage: Stage) -> Candidates:
                 "in a straight line from centre to centre?"
             )
             operands = {"object": object_id, "from_ns": from_ns, "to_ns": to_ns}
-            yield Candidate("net_displacement", operands, text, (object_id,), window, ladder("m", 1.15))
+            yield Candidate("net_displacement", operands, text, (object_id,), window, Ladder("m", 1.15))
 
 
 @template("T2", "direction of displacement", needs_up=True, speaks_of_motion=True)
@@ -66,7 +66,7 @@ def displacement_direction(stage: Stage) -> Candidates:
                 f"{stage.say(from_ns)}?"
             )
             operands = {"object": object_id, "from_ns": from_ns, "to_ns": to_ns}
-            yield Candidate("displacement_direction", operands, text, (object_id,), window, natural(TOWARD))
+            yield Candidate("displacement_direction", operands, text, (object_id,), window, Natural(TOWARD))
 
 
 @template("T4", "number of relocations", needs_scale=True, speaks_of_motion=True)
@@ -91,7 +91,7 @@ def relocation_count(stage: Stage) -> Candidates:
                 "to rest at a new place, at least 10 cm from where it lay before?"
             )
             operands = {"object": object_id, "from_ns": first, "to_ns": last}
-            yield Candidate("relocation_count", operands, text, (object_id,), window, counts())
+            yield Candidate("relocation_count", operands, text, (object_id,), window, COUNTS)
 
 
 @template("T6", "which moved farthest", needs_scale=True, speaks_of_motion=True)
@@ -113,7 +113,7 @@ def farthest(stage: Stage) -> Candidates:
                 )
                 operands = {"candidates": list(eight), "labels": stage.label_list(eight)}
                 times = {"from_ns": from_ns, "to_ns": to_ns}
-                yield Candidate("moved_farthest", {**operands, **times}, text, (), window, objects())
+                yield Candidate("moved_farthest", {**operands, **times}, text, (), window, Objects())
 
 
 def rest_middles(stage: Stage, object_id: int) -> list[int]:

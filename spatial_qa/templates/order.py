@@ -5,7 +5,7 @@ import itertools
 from spatial_qa.hashing import pick, shuffled
 from spatial_qa.motion import decided_relocations, known_throughout
 from spatial_qa.operations.order import merged_events
-from spatial_qa.options import cells, natural, orders, ring_of_cells, the
+from spatial_qa.options import Cells, Natural, Orders, ring_of_cells
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, subsets, template
 from spatial_qa.templates.words import EVENT_RING, EVENTS
 
@@ -26,7 +26,7 @@ def first_moved(stage: Stage) -> Candidates:
             "from their places?"
         )
         operands = {"candidates": list(four), "labels": stage.label_list(four), "from_ns": known, "to_ns": to_ns}
-        yield Candidate("order_first_moved", operands, text, four, window, orders())
+        yield Candidate("order_first_moved", operands, text, four, window, Orders())
 
 
 def _known_from(stage: Stage, ids: tuple[int, ...], from_ns: int, to_ns: int) -> int:
@@ -51,7 +51,7 @@ def first_seen(stage: Stage) -> Candidates:
             continue
         text = f"From the start of the recording on, in which order do {stage.names(four)} first come into view?"
         operands = {"candidates": list(four), "labels": stage.label_list(four), "from_ns": from_ns, "to_ns": to_ns}
-        yield Candidate("order_first_seen", operands, text, four, window, orders())
+        yield Candidate("order_first_seen", operands, text, four, window, Orders())
 
 
 @template("O3", "what happened in between", track="PD", speaks_of_motion=True)
@@ -94,7 +94,7 @@ def _between(
     turn = pick(4, "turn", object_id, interval[0])
     kinds = [EVENT_RING[(i + turn) % 4] for i in range(4)]
     column = (kinds.index(kind) + pick(2, "step", object_id, interval[0])) % 4
-    ids = others[:column] + [object_id] + others[column:]
+    ids = [*others[:column], object_id, *others[column:]]
     operands = {
         "candidates": ids,
         "labels": stage.label_list(ids),
@@ -104,7 +104,7 @@ def _between(
         "window_ns": list(whole),
     }
     text = f"Which of these events happens between {stage.say(interval[0])} and {stage.say(interval[1])}?"
-    maker = cells(lambda act, label: EVENTS[act].format(the(label)))
+    maker = Cells(EVENTS)
     return Candidate("event_between", operands, text, (object_id,), window, maker)
 
 
@@ -136,4 +136,4 @@ def _when(stage: Stage, object_id: int, from_ns: int, to_ns: int, step_s: float)
     )
     operands = {"object": object_id, "from_ns": from_ns, "to_ns": to_ns, "edges_s": edges}
     window = ((from_ns, to_ns),)
-    return Candidate("event_time", operands, text, (object_id,), window, natural(texts))
+    return Candidate("event_time", operands, text, (object_id,), window, Natural(tuple(texts)))

@@ -2,18 +2,20 @@
 
 import itertools
 
+from spatial_qa.hashing import shuffled
 from spatial_qa.operations.static import level_distance
-from spatial_qa.options import ladder, natural
+from spatial_qa.options import Ladder, Natural
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, template
 from spatial_qa.templates.static import triples
 from spatial_qa.templates.words import AROUND, CAMERA_MOTION, HEADING, TURNS
 
 MIN_WALK_NS = 3 * NS
+MAX_INTERVALS = 120
 MIN_LEG_M = 0.8
 
 
 def _intervals(stage: Stage) -> list[tuple[int, int]]:
-    return list(itertools.combinations(stage.moments(), 2))
+    return shuffled(list(itertools.combinations(stage.moments(), 2)), "intervals")[:MAX_INTERVALS]
 
 
 @template("R2", "change of heading", needs_up=True)
@@ -28,7 +30,7 @@ def heading(stage: Stage) -> Candidates:
             f"{stage.say(to_ns)}?"
         )
         operands = {"from_ns": from_ns, "to_ns": to_ns}
-        yield Candidate("heading_change", operands, text, (), window, natural(HEADING))
+        yield Candidate("heading_change", operands, text, (), window, Natural(HEADING))
 
 
 @template("R3", "distance walked", needs_scale=True, needs_up=True, speaks_of_motion=True)
@@ -45,7 +47,7 @@ def walked(stage: Stage) -> Candidates:
             f"{stage.say(to_ns)}?"
         )
         operands = {"from_ns": from_ns, "to_ns": to_ns}
-        yield Candidate("distance_walked", operands, text, (), window, ladder("m", 1.2))
+        yield Candidate("distance_walked", operands, text, (), window, Ladder("m", 1.2))
 
 
 @template("R4", "turn at a corner", needs_up=True, speaks_of_motion=True)
@@ -68,7 +70,7 @@ def corner(stage: Stage) -> Candidates:
             )
             operands = {"anchor": anchor, "facing": facing, "target": target, "time_ns": time_ns}
             subjects = (anchor, facing, target)
-            yield Candidate("turn_at_corner", operands, text, subjects, window, natural(TURNS))
+            yield Candidate("turn_at_corner", operands, text, subjects, window, Natural(TURNS))
 
 
 @template("R6", "where the way began", needs_up=True)
@@ -83,7 +85,7 @@ def start(stage: Stage) -> Candidates:
             f"{stage.say(from_ns)}, relative to the way the wearer's head faces at {stage.say(to_ns)}?"
         )
         operands = {"from_ns": from_ns, "to_ns": to_ns}
-        yield Candidate("start_from_end", operands, text, (), window, natural(AROUND))
+        yield Candidate("start_from_end", operands, text, (), window, Natural(AROUND))
 
 
 @template("R7", "motion of the camera", needs_scale=True, needs_up=True, speaks_of_motion=True)
@@ -98,4 +100,4 @@ def camera(stage: Stage) -> Candidates:
             f"camera, in the camera's own directions at {stage.say(from_ns)}?"
         )
         operands = {"from_ns": from_ns, "to_ns": to_ns}
-        yield Candidate("camera_motion", operands, text, (), window, natural(CAMERA_MOTION))
+        yield Candidate("camera_motion", operands, text, (), window, Natural(CAMERA_MOTION))

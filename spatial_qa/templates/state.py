@@ -1,7 +1,7 @@
-"""Group C: states. (Supports, containers, contacts and alignment follow.)"""
+"""Group C: states; supports, containers, contacts and alignment follow."""
 
 from spatial_qa.motion import rest_at
-from spatial_qa.options import natural
+from spatial_qa.options import Natural
 from spatial_qa.templates.base import Candidate, Candidates, Stage, template
 from spatial_qa.templates.words import HISTORIES
 
@@ -21,7 +21,7 @@ def history(stage: Stage) -> Candidates:
                     f"{stage.name(object_id)}?"
                 )
                 operands = {"object": object_id, "from_ns": from_ns, "to_ns": to_ns}
-                yield Candidate("state_change", operands, text, (object_id,), window, natural(HISTORIES))
+                yield Candidate("state_change", operands, text, (object_id,), window, Natural(HISTORIES))
 
 
 def _seen_at_both_ends(stage: Stage, object_id: int, from_ns: int, to_ns: int) -> bool:

@@ -7,12 +7,12 @@ import numpy as np
 from spatial_qa.angles import elevation_deg, level_length
 from spatial_qa.hashing import pick, shuffled
 from spatial_qa.operations.static import level_distance
-from spatial_qa.options import counts, natural, objects, orders
+from spatial_qa.options import COUNTS, Natural, Objects, Orders
 from spatial_qa.templates.base import Candidate, Candidates, Stage, subsets, template
 from spatial_qa.templates.words import AROUND
 
 RADII_M = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2, 1.5)
-MAX_TRIPLES = 60
+MAX_TRIPLES = 20
 MIN_LEG_M = 0.5
 MIN_TARGET_M = 0.3
 MAX_ELEVATION_DEG = 45.0
@@ -25,7 +25,7 @@ def eights(stage: Stage, time_ns: int, anchor: int | None) -> list[tuple[int, ..
     return subsets(others, 8, [time_ns, anchor], 3) if len(others) >= 8 else []
 
 
-def triples(stage: Stage, time_ns: int) -> list[tuple[int, ...]]:
+def triples(stage: Stage, time_ns: int) -> list[tuple[int, int, int]]:
     """Ordered triples of things that lie still: as many as a template can use of one moment, by hash."""
     found = list(itertools.permutations(stage.still_at(time_ns), 3))
     return shuffled(found, "triples", time_ns)[:MAX_TRIPLES]
@@ -55,7 +55,7 @@ def _by_distance(stage: Stage, operation: str, words: str) -> Candidates:
                     "measured from surface to surface?"
                 )
                 operands = {"anchor": anchor, "candidates": list(others), "labels": stage.label_list(others)}
-                yield Candidate(operation, {**operands, "time_ns": time_ns}, text, (anchor,), window, objects())
+                yield Candidate(operation, {**operands, "time_ns": time_ns}, text, (anchor,), window, Objects())
 
 
 @template("S3", "direction from an imagined place", needs_up=True)
@@ -80,7 +80,7 @@ def standing_at(stage: Stage) -> Candidates:
             )
             operands = {"anchor": anchor, "facing": facing, "target": target, "time_ns": time_ns}
             subjects = (anchor, facing, target)
-            yield Candidate("direction_standing_at", operands, text, subjects, window, natural(AROUND))
+            yield Candidate("direction_standing_at", operands, text, subjects, window, Natural(AROUND))
 
 
 @template("S5", "left-to-right order")
@@ -125,7 +125,7 @@ def _sideways(stage: Stage, operation: str, words: str) -> Candidates:
                 continue
             text = words.format(time=stage.say(time_ns), names=stage.names(four))
             operands = {"candidates": list(four), "labels": stage.label_list(four), "time_ns": time_ns}
-            yield Candidate(operation, operands, text, four, window, orders())
+            yield Candidate(operation, operands, text, four, window, Orders())
 
 
 @template("S7", "higher or lower", needs_up=True, needs_scale=True)
@@ -140,7 +140,7 @@ def higher_or_lower(stage: Stage) -> Candidates:
             for operation, word in (("highest_object", "highest"), ("lowest_object", "lowest")):
                 text = f"At {stage.say(time_ns)}, the underside of which of these objects is {word} above the ground?"
                 operands = {"candidates": list(eight), "labels": stage.label_list(eight), "time_ns": time_ns}
-                yield Candidate(operation, operands, text, (), window, objects())
+                yield Candidate(operation, operands, text, (), window, Objects())
         for four in subsets(still, 4, [time_ns, "height"], 12):
             window = stage.window(four, time_ns)
             if window is None:
@@ -150,7 +150,7 @@ def higher_or_lower(stage: Stage) -> Candidates:
                 "lowest to the one whose underside is highest above the ground?"
             )
             operands = {"candidates": list(four), "labels": stage.label_list(four), "time_ns": time_ns}
-            yield Candidate("order_by_height", operands, text, four, window, orders())
+            yield Candidate("order_by_height", operands, text, four, window, Orders())
 
 
 @template("S9", "how many within a radius", needs_scale=True)
@@ -169,4 +169,4 @@ def within_radius(stage: Stage) -> Candidates:
                 f"{stage.name(anchor)}, measured from surface to surface: {stage.names(others)}?"
             )
             operands = {"anchor": anchor, "candidates": others, "radius_m": radius, "time_ns": time_ns}
-            yield Candidate("count_within", operands, text, (anchor,), window, counts())
+            yield Candidate("count_within", operands, text, (anchor,), window, COUNTS)
