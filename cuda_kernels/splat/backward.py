@@ -13,6 +13,7 @@ import numpy as np
 
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
+    AHEAD,
     HALF_PLANE,
     HALF_PX,
     LOG2_ALPHA_MIN,
@@ -66,7 +67,10 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
     for k in range(first, last):
         at = np.int64(entries[k, 0]) * RECORD_FLOATS
         code = entries[k, 1]
+        simd.prefetch(records, np.int64(entries[min(k + AHEAD, last - 1), 0]) * RECORD_FLOATS)
         row = _row_of(integers, at, left, top)
+        soon = np.int64(entries[min(k + AHEAD // 2, last - 1), 0]) * RECORD_FLOATS
+        simd.prefetch(rows, _row_of(integers, soon, left, top))
         mean_x, mean_y = records[at + MEAN_X], records[at + MEAN_Y]
         across, slope_x, slope_y = (
             simd.splat(records[at + ACROSS]),

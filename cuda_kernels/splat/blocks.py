@@ -18,6 +18,7 @@ HALF_PX = TILE_PX // 2
 HALF_PLANE = PLANE // 2
 LOG2_ALPHA_MIN = np.float32(math.log2(ALPHA_MIN))
 CACHE_LINE = 64
+AHEAD = 6  # entries of a tile's list, for fetching records before they are needed
 
 
 @kernel(inline="always")

@@ -138,6 +138,21 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, index, value), codegen
 
 
+@intrinsic
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Begin to fetch the cache line at a flat index of a float32 array; any index will do."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        address = builder.bitcast(_address(context, builder, sig, args), byte)
+        builder.call(function, [address, ir.Constant(number, 0), ir.Constant(number, 3), ir.Constant(number, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), codegen
+
+
 def _fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """IR of ``a * b + c``, rounded once."""
     kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)

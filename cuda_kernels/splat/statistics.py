@@ -6,6 +6,7 @@ import numpy as np
 
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
+    AHEAD,
     HALF_PLANE,
     HALF_PX,
     LOG2_ALPHA_MIN,
@@ -42,6 +43,7 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top, halves
     for k in range(first, last):
         at = np.int64(entries[k, 0]) * RECORD_FLOATS
         code = entries[k, 1]
+        simd.prefetch(records, np.int64(entries[min(k + AHEAD, last - 1), 0]) * RECORD_FLOATS)
         mean_x, mean_y = records[at + MEAN_X], records[at + MEAN_Y]
         across, slope_x, slope_y = (
             simd.splat(records[at + ACROSS]),
