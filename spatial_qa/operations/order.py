@@ -1,12 +1,13 @@
 """When things happened, and in which order."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from lifting.records import Event, EventKind, MotionState
 from spatial_qa.decide import Measurement, band, critical
-from spatial_qa.motion import TAKING, decided_relocations, first_onset, joint_confidence, undecided
+from spatial_qa.motion import TAKING, decided_relocations, first_onset, joint_confidence, known_throughout, undecided
 from spatial_qa.operations.registry import Operands, operation
 from spatial_qa.view import NotMeasurable, SceneView
 
@@ -42,7 +43,7 @@ def _unless_undecided(view: SceneView, ids: list[int], window: tuple[int, int], 
     """Events that are not decided leave no margin. Objects' doubts add up: their joint probability must hold."""
     events = [e for e in view.scene.lifted.events if e.object_id in ids and window[0] <= e.time_ns <= window[1]]
     clear = joint_confidence(events) >= 0.99 and not any(undecided(view, i, *window) for i in ids)
-    return found if clear else Measurement(found.value, found.answer, found.sigma, 0.0, found.required_margin)
+    return found if clear else replace(found, margin=0.0)
 
 
 def _time_sigma(view: SceneView, object_id: int, window: tuple[int, int]) -> float:
@@ -64,7 +65,7 @@ def order_first_seen(view: SceneView, operands: Operands) -> Measurement:
     window = (operands["from_ns"], operands["to_ns"])
     found = _order_of_times(view, operands, lambda i: view.seconds(first_seen(view, i, *window)), 0.1)
     hidden = all(out_of_view_before(view, i, *window) for i in operands["candidates"])
-    return found if hidden else Measurement(found.value, found.answer, found.sigma, 0.0, found.required_margin)
+    return found if hidden else replace(found, margin=0.0)
 
 
 def min_pixels(view: SceneView, reference: int = MIN_PIXELS) -> int:
@@ -136,25 +137,30 @@ def merged_events(view: SceneView, from_ns: int, to_ns: int) -> list[Event]:
 
 @operation("event_between", "index")
 def event_between(view: SceneView, operands: Operands) -> Measurement:
-    """The only event strictly between ``from_ns`` and ``to_ns``: its index in ``operands["cells"]``.
+    """The only one of ``operands["cells"]`` that happens strictly between ``from_ns`` and ``to_ns``.
 
-    A cell is [kind, position in ``candidates``]. Margin in seconds: to the nearer end of the interval, and from
-    every event outside to it.
+    A cell is [kind, position in ``candidates``]. Margin in seconds: from the interval's ends to every event of
+    the candidates. What other things do in the interval is of no matter, so a log that lacks them does no harm;
+    what the candidates do must be known and decided.
     """
-    from_ns, to_ns = operands["from_ns"], operands["to_ns"]
-    log = merged_events(view, *operands["window_ns"])
+    from_ns, to_ns, ids = operands["from_ns"], operands["to_ns"], operands["candidates"]
+    stamps = view.scene.timestamps_ns
+    log = [e for e in merged_events(view, int(stamps[0]), int(stamps[-1])) if e.object_id in ids]
+    cells = [(kind, ids[position]) for kind, position in operands["cells"]]
     inside = [e for e in log if from_ns < e.time_ns < to_ns]
-    if len(inside) != 1:
+    stated = [e for e in inside if (e.kind.value, e.object_id) in cells]
+    if len(stated) != 1:
         raise NotMeasurable("not_one_event")
-    event = inside[0]
-    cells = [(kind, operands["candidates"][position]) for kind, position in operands["cells"]]
-    answer = cells.index((event.kind.value, event.object_id)) if (event.kind.value, event.object_id) in cells else None
-    sigma = max(view.floors.event_time_s, *(e.time_sigma_ns / 1e9 for e in log))
+    event = stated[0]
+    sigma = max([view.floors.event_time_s, *(e.time_sigma_ns / 1e9 for e in log)])
     gaps = [abs(e.time_ns - edge) / 1e9 for e in log for edge in (from_ns, to_ns)]
-    found = Measurement(
-        view.seconds(event.time_ns), answer, sigma, min(gaps), max(MIN_EDGE_S, view.floors.sigmas * sigma)
-    )
-    return _unless_undecided(view, sorted({e.object_id for e in log}), (from_ns, to_ns), found)
+    required = max(MIN_EDGE_S, view.floors.sigmas * sigma)
+    answer = cells.index((event.kind.value, event.object_id))
+    found = Measurement(view.seconds(event.time_ns), answer, sigma, min(gaps), required)
+    known = len(inside) == 1 and all(known_throughout(view, i, from_ns, to_ns) for i in ids)
+    if not known:
+        found = replace(found, margin=0.0)
+    return _unless_undecided(view, ids, (from_ns, to_ns), found)
 
 
 @operation("event_time", "index")

@@ -3,7 +3,7 @@
 import itertools
 
 from spatial_qa.hashing import pick, shuffled
-from spatial_qa.motion import decided_relocations, known_throughout
+from spatial_qa.motion import decided_relocations, known_throughout, rest_at
 from spatial_qa.operations.order import merged_events
 from spatial_qa.options import Cells, Natural, Orders, ring_of_cells
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, subsets, template
@@ -66,7 +66,7 @@ def between(stage: Stage) -> Candidates:
             continue
         from_ns = _frame_time(stage, max((before + event.time_ns) // 2, event.time_ns - 2 * NS))
         to_ns = _frame_time(stage, min((event.time_ns + after) // 2, event.time_ns + 2 * NS))
-        others = [i for i in stage.labels if i != event.object_id]
+        others = [i for i in stage.labels if i != event.object_id and _rests_through(stage, i, from_ns, to_ns)]
         window = stage.span(from_ns, to_ns)
         if window is None or len(others) < 3:
             continue
@@ -74,7 +74,13 @@ def between(stage: Stage) -> Candidates:
         drawn = shuffled(prefer, "others", event.time_ns) + shuffled(
             [i for i in others if i not in prefer], event.time_ns
         )
-        yield _between(stage, event.kind.value, event.object_id, drawn[:3], (from_ns, to_ns), whole, window)
+        yield _between(stage, event.kind.value, event.object_id, drawn[:3], (from_ns, to_ns), window)
+
+
+def _rests_through(stage: Stage, object_id: int, from_ns: int, to_ns: int) -> bool:
+    """True if an object is known to lie still all the time: it takes no part in what happens."""
+    rest = rest_at(stage.view, object_id, from_ns)
+    return rest is not None and rest.end_ns >= to_ns
 
 
 def _frame_time(stage: Stage, time_ns: int) -> int:
@@ -87,7 +93,6 @@ def _between(
     object_id: int,
     others: list[int],
     interval: tuple[int, int],
-    whole: tuple[int, int],
     window: tuple[tuple[int, int], ...],
 ) -> Candidate:
     # The ring is turned so that the true act may stand at any of its places; the object goes where it then belongs.
@@ -101,7 +106,6 @@ def _between(
         "cells": ring_of_cells(kinds, 4),
         "from_ns": interval[0],
         "to_ns": interval[1],
-        "window_ns": list(whole),
     }
     text = f"Which of these events happens between {stage.say(interval[0])} and {stage.say(interval[1])}?"
     maker = Cells(EVENTS)
