@@ -72,7 +72,7 @@ PLANS: dict[str, Plan] = {
             Step("move", "small", "shelf"),
         ),
         room_width_m=4.0,
-        tempo=1.45,
+        tempo=1.55,
     ),
     "standard": Plan(
         {
