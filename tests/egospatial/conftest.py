@@ -4,3 +4,13 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def simulated_small(tmp_path_factory):
+    """A simulated recording of preset small with its exact truth, made once."""
+    from egospatial.simulator import simulate
+
+    return simulate(tmp_path_factory.mktemp("simulated"), "small", 5)
