@@ -96,6 +96,7 @@ def measure(count, size, repeats, rates):
     import numba
 
     from cuda_kernels.splat import backward, forward, rasterize, rasterize_backward
+    from cuda_kernels.splat.api import _gradient_rows
 
     arrays, camera = random_scene(count, size)
     rng = np.random.default_rng(1)
@@ -106,6 +107,7 @@ def measure(count, size, repeats, rates):
     lists = saved.records, saved.tile_start
     pairs = evaluated_pairs(saved)
     rounds = 2_000_000
+    rows = _gradient_rows(len(saved.spans))
     columns = {
         "forward": lambda: rasterize(*arrays, camera),
         "backward": lambda: rasterize_backward(image, d_rgb, d_alpha, d_depth),
@@ -113,7 +115,7 @@ def measure(count, size, repeats, rates):
             *lists, saved.entries, saved.tile_order, shape, saved.background, workers
         ),
         "blend_back": lambda: backward.gradient_rows(
-            *lists, saved.tile_end, saved.entries, saved.spans, saved.tile_order,
+            rows, *lists, saved.tile_end, saved.entries, saved.spans, saved.tile_order,
             (image.rgb, image.alpha, image.depth_sum), (d_rgb, d_alpha, d_depth), saved.background, workers,
         ),
         **{f"fma{lanes}": lambda run=run: run(np.float32(1e-9), rounds, workers) for lanes, run in rates.items()},

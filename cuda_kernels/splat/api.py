@@ -2,16 +2,20 @@
 # mypy: disable-error-code="no-untyped-call, call-arg"
 
 import math
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Float32, Int32, Int64, UInt16
 
 from cuda_kernels.errors import KernelError
-from cuda_kernels.splat.rules import EPS2D_PX2, FOV_MARGIN
+from cuda_kernels.splat.rules import CACHE_LINE_BYTES, EPS2D_PX2, FOV_MARGIN, ROW_FLOATS
 from cuda_kernels.splat.types import DepthStatistics, SplatCamera, SplatGradients, SplatImage
 
 Array32 = Float32[np.ndarray, "..."]
+
+
+_scratch = threading.local()
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,9 @@ def rasterize_backward(
         _checked_gradient("d_alpha", d_alpha, shape),
         _checked_gradient("d_depth_sum", d_depth_sum, shape),
     )
-    rows = backward.gradient_rows(
+    rows = _gradient_rows(len(saved.spans))
+    backward.gradient_rows(
+        rows,
         saved.records,
         saved.tile_start,
         saved.tile_end,
@@ -191,6 +197,17 @@ def _packed_camera(camera: SplatCamera) -> Float[np.ndarray, "C"]:
     )
     pose = [*transform[:3, :3].ravel(), *transform[:3, 3]]
     return np.array([*pose, fx, fy, cx, cy, camera.near_m, *limits, EPS2D_PX2, width, height], dtype=np.float64)
+
+
+def _gradient_rows(count: int) -> Float32[np.ndarray, "R F"]:
+    """Room for gradient rows, one cache line each, kept between calls: fresh pages cost more than writing them."""
+    room: np.ndarray | None = getattr(_scratch, "rows", None)
+    if room is None or len(room) < count:
+        floats = np.empty((count + count // 4 + 1) * ROW_FLOATS, dtype=np.float32)
+        begin = -floats.ctypes.data % CACHE_LINE_BYTES // floats.itemsize
+        room = floats[begin : begin + (count + count // 4) * ROW_FLOATS].reshape(-1, ROW_FLOATS)
+        _scratch.rows = room
+    return room[:count]
 
 
 def _checked_gradient(name: str, gradient: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:

@@ -134,13 +134,12 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
 
 
 @kernel(parallel=True)
-def gradient_rows(records, tile_start, tile_end, entries, spans, tile_order, images, grads, background, workers):
-    """One row of sums (columns SUM_*) per gaussian and tile of its rectangle."""
+def gradient_rows(rows, records, tile_start, tile_end, entries, spans, tile_order, images, grads, background, workers):
+    """Fill one row of sums (columns SUM_*) per gaussian and tile of its rectangle."""
     rgb, alpha, depth_sum = images
     d_rgb, d_alpha, d_depth = grads
     height, width = alpha.shape
     columns = (width + TILE_PX - 1) // TILE_PX
-    rows = np.empty((spans.shape[0], ROW_FLOATS), dtype=np.float32)
     for k in numba.prange(spans.shape[0]):
         if spans[k] == 0:
             rows[k, :] = 0.0
@@ -174,4 +173,3 @@ def gradient_rows(records, tile_start, tile_end, entries, spans, tile_order, ima
             for k in range(last, tile_start[tile + 1]):  # behind the last light
                 row = _row_of(integers, np.int64(entries[k, 0]) * RECORD_FLOATS, left, top)
                 flat_rows[row : row + ROW_FLOATS] = 0.0
-    return rows

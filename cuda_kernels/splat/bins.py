@@ -10,6 +10,7 @@ import math
 import numba
 import numpy as np
 
+from cuda_kernels.splat.blocks import aligned_start
 from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.projection import DRAWN, FLAT_FLOATS
 from cuda_kernels.splat.rules import (
@@ -89,7 +90,9 @@ def depth_order(flat, status):
 def ordered_records(flat, order, colors, width, height):
     """Records by depth rank, and where each rank's gradient rows begin: one row per tile of its rectangle."""
     drawn = order.shape[0]
-    records = np.empty((drawn, RECORD_FLOATS), dtype=np.float32)
+    floats = np.empty((drawn + 1) * RECORD_FLOATS, dtype=np.float32)
+    begin = aligned_start(floats)  # a record in two cache lines would cost twice
+    records = floats[begin : begin + drawn * RECORD_FLOATS].reshape((drawn, RECORD_FLOATS))
     integers = records.view(np.int32)
     first_row = np.empty(drawn + 1, dtype=np.int64)
     for rank in numba.prange(drawn):

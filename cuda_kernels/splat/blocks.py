@@ -11,20 +11,19 @@ import numpy as np
 
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.kernel import kernel
-from cuda_kernels.splat.rules import ALPHA_MIN, TILE_PX
+from cuda_kernels.splat.rules import ALPHA_MIN, CACHE_LINE_BYTES, TILE_PX
 
 PLANE = TILE_PX * TILE_PX
 HALF_PX = TILE_PX // 2
 HALF_PLANE = PLANE // 2
 LOG2_ALPHA_MIN = np.float32(math.log2(ALPHA_MIN))
-CACHE_LINE = 64
 AHEAD = 6  # entries of a tile's list, for fetching records before they are needed
 
 
 @kernel(inline="always")
 def aligned_start(buffer):
     """First index of a float32 buffer that begins a cache line; the buffer needs 16 floats to spare."""
-    return (-buffer.ctypes.data % CACHE_LINE) // 4
+    return (-buffer.ctypes.data % CACHE_LINE_BYTES) // 4
 
 
 @kernel(inline="always")

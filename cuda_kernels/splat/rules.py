@@ -19,6 +19,7 @@ LOG2_E = 1.4426950408889634
 TILE_PX = 16
 """Side of a tile: two halves of 8 columns, each of 8 blocks of 8 columns and 2 rows, the lanes of ``simd.f32x16``."""
 BLOCK_ROWS = 2
+CACHE_LINE_BYTES = 64
 RECORD_FLOATS = 16
 """One record is one cache line of 64 bytes."""
 
