@@ -124,7 +124,9 @@ def _carries(other: Box3, box: Box3, config: LiftConfig) -> bool:
     share = float((np.abs(local[:, :2]) <= np.asarray(other.extent_m)[:2] / 2).all(axis=1).mean())
     base = float(box.center_in_world[2] - box.extent_m[2] / 2)
     low, high = aabb(other)
-    return share >= config.support_overlap and low[2] - config.hover_gap_m <= base <= high[2] + config.hover_gap_m
+    return bool(
+        share >= config.support_overlap and low[2] <= base + config.hover_gap_m <= high[2] + 2 * config.hover_gap_m
+    )
 
 
 def _fit_all(

@@ -105,14 +105,14 @@ def test_the_static_model_fills_holes_only_where_it_agrees_with_the_sensor():
     sensor[40:44, 40:60] = 1.0
     mask = square(40, 60, 40, 60)
     here = Provider(np.full((100, 100), 1.005))
-    filled = observe(view_of(sensor, here), mask, VALID, 1, LiftConfig())
+    filled = observe(view_of(sensor, here), mask, VALID, 1, LiftConfig(), with_static=True)
     away = Provider(np.full((100, 100), 1.4))
-    bare = observe(view_of(sensor, away), mask, VALID, 1, LiftConfig())
+    bare = observe(view_of(sensor, away), mask, VALID, 1, LiftConfig(), with_static=True)
     assert filled.from_static and filled.depth_pixels > 350
     assert not bare.from_static and bare.depth_pixels <= 80 and np.allclose(bare.points_in_world[:, 2], 1.0)
 
 
-def test_the_static_model_is_not_rendered_if_the_sensor_sees_enough():
+def test_the_static_model_is_not_rendered_unless_asked_for():
     provider = Provider(np.ones((100, 100)))
     observe(view_of(np.ones((100, 100)), provider), square(40, 60, 40, 60), VALID, 1, LiftConfig())
     assert provider.calls == 0
