@@ -61,4 +61,4 @@ def _along_rows(z: np.ndarray, support: np.ndarray, holes: np.ndarray, most_px: 
         between = 1.0 / ((1 - share) / z_a + share / z_b)
     gap = np.where(good, right - left, np.iinfo(np.int64).max)
     nan = np.float32(np.nan)
-    return _Scan(np.where(good, between, nan), np.where(good, np.abs(z_a - z_b) / 2, nan), gap)
+    return _Scan(np.where(good, between, nan).astype(np.float32), np.where(good, np.abs(z_a - z_b) / 2, nan), gap)
