@@ -11,7 +11,7 @@ from spatial_qa.view import NotMeasurable, SceneView
 
 ELEVATION_EDGES_DEG = (-60.0, -45.0, -30.0, -15.0, 0.0, 15.0, 30.0)
 BEHIND_DEG = 135.0
-MAX_PITCH_DEG = 65.0
+MAX_PITCH_DEG = 65.0  # templates ask up to 60 degrees
 
 
 def bearing_from_wearer(view: SceneView, object_id: int, time_ns: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from spatial_qa.operations.registry import Operands, operation
 from spatial_qa.view import NotMeasurable, SceneView, nearest_row
 
 MAX_GAZE_AGE_NS = 60_000_000
-MIN_ASIDE_DEG = 5.0
+MIN_ASIDE_DEG = 3.0  # templates ask from 5 degrees on
 
 
 def gaze_point(view: SceneView, time_ns: int) -> np.ndarray:

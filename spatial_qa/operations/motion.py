@@ -12,7 +12,7 @@ from spatial_qa.operations.route import turn_within_print
 from spatial_qa.operations.static import extreme
 from spatial_qa.view import NotMeasurable, SceneView
 
-MIN_DISPLACEMENT_M = 0.15
+MIN_DISPLACEMENT_M = 0.10  # templates ask from 0.15 m on
 
 
 @operation("net_displacement", "ladder")

@@ -16,6 +16,8 @@ MIN_MOVE_M = 0.15
 DOMINANCE = 1.7
 STILL_M = 0.05
 MIN_SPOT_TURN_DEG = 20.0
+MAX_TURN_DEG = 30.0
+MIN_AWAY_M = 0.4  # templates ask from 0.5 m on
 
 
 def _ends(view: SceneView, operands: Operands) -> tuple[Viewer, Viewer]:
@@ -49,7 +51,7 @@ def start_from_end(view: SceneView, operands: Operands) -> Measurement:
 
     value, sigma = propagate(_way_back, first.position, second.position, second.forward, view.up, period=360.0)
     away = level_length(second.position.value - first.position.value, view.up.value)
-    if away < 0.5 * view.unit_m:
+    if away < MIN_AWAY_M * view.unit_m:
         raise NotMeasurable("too_near")
     total = float(np.hypot(sigma[0], turn_within_print(view, operands["to_ns"])))
     return sector(float(value[0]), total, view.floors.sigmas, 7.5)
@@ -86,6 +88,7 @@ def camera_motion(view: SceneView, operands: Operands) -> Measurement:
     """Dominant motion of the camera from ``from_ns`` to ``to_ns`` in the camera axes of ``from_ns``.
 
     0 right, 1 left, 2 up, 3 down, 4 forward, 5 backward; 6 turned right on the spot, 7 turned left on the spot.
+    A camera that goes somewhere and turns a lot on the way has no main motion.
     """
     first, second = _ends(view, operands)
     local = (second.position.value - first.position.value) @ first.world_from_camera[:3, :3]
@@ -93,6 +96,9 @@ def camera_motion(view: SceneView, operands: Operands) -> Measurement:
     length, unit = float(np.linalg.norm(local)), view.unit_m
     if length < (STILL_M + MIN_MOVE_M) / 2 * unit:
         return _spot_turn(view, first, second, length, sigma)
+    turned = float(np.degrees(np.arccos(np.clip(first.forward.value @ second.forward.value, -1, 1))))
+    if turned > MAX_TURN_DEG:
+        raise NotMeasurable("moved_and_turned")
     sizes = np.abs(local)
     axis = int(np.argmax(sizes))
     runner_up = float(np.sort(sizes)[-2])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spatial_qa.angles import elevation_deg
 from spatial_qa.hashing import shuffled
 from spatial_qa.motion import moved_objects, rest_at
 from spatial_qa.operations.order import min_pixels
@@ -15,6 +16,7 @@ from spatial_qa.records import Refusal
 from spatial_qa.view import NotMeasurable, SceneView
 
 NS = 1_000_000_000
+MAX_PITCH_DEG = 60.0
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,7 @@ class Stage:
     refusals: list[Refusal] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        labels = [track.label for track in self.view.objects.values()]
-        unique = {i: t.label for i, t in self.view.objects.items() if labels.count(t.label) == 1 and t.label.strip()}
-        self.labels: dict[int, str] = {i: unique[i] for i in sorted(unique)}
+        self.labels: dict[int, str] = referring_labels({i: t.label for i, t in self.view.objects.items()})
         self.moved: list[int] = moved_objects(self.view)
         self._seen: dict[int, np.ndarray] = {}
         self._still: dict[int, list[int]] = {}
@@ -115,6 +115,11 @@ class Stage:
         wanted = np.arange(first, last + 1, max(1, int(step * NS)))
         frames = dict.fromkeys(self.view.frame(int(time)) for time in wanted)
         return [int(stamps[frame]) for frame in frames if self.view.posed[frame]]
+
+    def heads_at(self, time_ns: int) -> bool:
+        """True if the wearer's heading is clear: the camera does not look steeply up or down."""
+        forward = self.view.viewer(time_ns).forward.value
+        return self.view.scene.world.has_up and abs(float(elevation_deg(forward, self.view.up.value))) <= MAX_PITCH_DEG
 
     def say(self, time_ns: int) -> str:
         """A moment in words."""
@@ -198,6 +203,25 @@ class Stage:
         window = (max(start_ns - pad, int(stamps[0])), min(end_ns + pad, int(stamps[-1])))
         too_long = limit and window[1] - window[0] > self.limits.max_window_s * NS + 2 * pad
         return None if too_long else (window,)
+
+
+def referring_labels(labels: Mapping[int, str]) -> dict[int, str]:
+    """What each object is called, so that the words point at it alone; objects that no words single out are left out.
+
+    Where one label goes on where another ends ("red mug", "red mug with a spot"), the shorter one says which it is
+    not. A label whose words are all in another one in any other way ("mug", "red mug") points at nothing.
+    """
+    words = {i: label.lower().split() for i, label in labels.items()}
+    found: dict[int, str] = {}
+    for i in sorted(labels):
+        wider = [j for j in sorted(labels) if j != i and set(words[i]) <= set(words[j])]
+        begins = [*words[i], "with"]
+        longer = [j for j in wider if words[j][: len(begins)] == begins]
+        if not words[i] or len(wider) > len(longer) or len(longer) > 1:
+            continue
+        rest = " ".join(labels[longer[0]].split()[len(words[i]) :]) if longer else ""
+        found[i] = f"{labels[i]} (not the one {rest})" if rest else labels[i].strip()
+    return found
 
 
 def subsets(items: Sequence[int], size: int, key: Any, limit: int) -> list[tuple[int, ...]]:

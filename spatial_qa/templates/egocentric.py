@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from spatial_qa.angles import bearing_deg, elevation_deg, level_length
-from spatial_qa.operations.egocentric import BEHIND_DEG, MAX_PITCH_DEG, bearing_from_wearer
+from spatial_qa.angles import bearing_deg, level_length
+from spatial_qa.operations.egocentric import BEHIND_DEG, bearing_from_wearer
 from spatial_qa.operations.order import OUT_OF_VIEW_DEG, outside_picture_deg
 from spatial_qa.options import Natural, Objects
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, template
@@ -20,7 +20,7 @@ def around_wearer(stage: Stage) -> list[tuple[int, int]]:
     found = []
     for time_ns in stage.moments():
         viewer, up = stage.view.viewer(time_ns), stage.view.up.value
-        if abs(elevation_deg(viewer.forward.value, up)) > MAX_PITCH_DEG:
+        if not stage.heads_at(time_ns):
             continue
         for object_id in stage.still_at(time_ns):
             away = stage.view.body(object_id, time_ns).center.value - viewer.position.value
@@ -52,7 +52,7 @@ def direction(stage: Stage) -> Candidates:
             continue
         text = (
             f"In which direction from the wearer is {stage.name(object_id)} at {stage.say(time_ns)}, "
-            "relative to the way the wearer's head faces at that moment?"
+            "relative to the way the wearer's camera faces at that moment?"
         )
         operands = {"object": object_id, "time_ns": time_ns}
         maker = Natural(AROUND, elsewhere(stage, object_id, time_ns))
@@ -68,7 +68,7 @@ def turn(stage: Stage) -> Candidates:
             continue
         text = (
             f"To face {stage.name(object_id)} at {stage.say(time_ns)} by the shorter way, in which direction and how "
-            "far would the wearer have to turn from the way the head faces at that moment?"
+            "far would the wearer have to turn from the way the camera faces at that moment?"
         )
         operands = {"object": object_id, "time_ns": time_ns}
         yield Candidate("turn_to_face", operands, text, (object_id,), window, Natural(TURNS))
@@ -94,7 +94,7 @@ def out_of_view(stage: Stage) -> Candidates:
         text = (
             f"At {stage.say(time_ns)} {stage.name(object_id)} is out of the wearer's view; it still lies where it "
             f"was last seen at {stage.say(last)}. In which direction from the wearer is it, relative to the way "
-            f"the wearer's head faces at {stage.say(time_ns)}?"
+            f"the wearer's camera faces at {stage.say(time_ns)}?"
         )
         operands = {"object": object_id, "time_ns": time_ns}
         maker = Natural(AROUND, elsewhere(stage, object_id, time_ns))
@@ -111,7 +111,7 @@ def behind(stage: Stage) -> Candidates:
                 continue
             text = (
                 f"Which of these objects is behind the wearer at {stage.say(time_ns)}, that is, more than 135° away "
-                "from the way the wearer's head faces at that moment?"
+                "from the way the wearer's camera faces at that moment?"
             )
             operands = {"candidates": list(eight), "labels": stage.label_list(eight), "time_ns": time_ns}
             yield Candidate("object_behind", operands, text, (), window, Objects())
@@ -134,7 +134,7 @@ def elevation(stage: Stage) -> Candidates:
             if window is None:
                 continue
             text = (
-                f"Seen from the wearer's head camera at {stage.say(time_ns)}, how far above or below eye level (the "
+                f"Seen from the wearer's camera at {stage.say(time_ns)}, how far above or below eye level (the "
                 f"horizontal through the camera) does the centre of {stage.name(object_id)} appear?"
             )
             operands = {"object": object_id, "time_ns": time_ns}

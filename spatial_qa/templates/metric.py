@@ -52,7 +52,7 @@ def longest(stage: Stage) -> Candidates:
         window = stage.span(max(int(seen[0]), time_ns - 2_000_000_000), min(int(seen[-1]), time_ns + 2_000_000_000))
         if window is None:
             continue
-        text = f"How long is the longest side of the smallest box that holds {stage.name(object_id)}?"
+        text = f"How long is the longest side of the tightest box around {stage.name(object_id)}?"
         others = {f"side {i + 1} of the box": float(track.extent_m[i]) for i in range(3) if i != side}
         operands = {"object": object_id, "time_ns": time_ns, "asides": others}
         yield Candidate("longest_side", operands, text, (object_id,), window, Ladder("m", 1.2))
@@ -76,8 +76,7 @@ def from_wearer(stage: Stage) -> Candidates:
                 if other != time_ns
             }
             text = (
-                f"At {stage.say(time_ns)}, how far from the wearer's head camera is the centre of "
-                f"{stage.name(object_id)}?"
+                f"At {stage.say(time_ns)}, how far from the wearer's camera is the centre of {stage.name(object_id)}?"
             )
             operands = {"object": object_id, "time_ns": time_ns, "asides": asides}
             maker = Ladder("m", 1.15)
@@ -140,7 +139,7 @@ def largest(stage: Stage) -> Candidates:
             for operation, word in (("largest_object", "largest"), ("smallest_object", "smallest")):
                 text = (
                     f"Which of these objects, seen around {stage.say(time_ns)}, has the {word} volume (length times "
-                    "width times height of the box that holds it)?"
+                    "width times height of the tightest box around it)?"
                 )
                 operands = {"candidates": list(eight), "labels": stage.label_list(eight), "time_ns": time_ns}
                 yield Candidate(operation, operands, text, (), window, Objects())

@@ -1,11 +1,13 @@
 """Group T: where things went."""
 
+from spatial_qa.angles import level_length
 from spatial_qa.motion import decided_relocations, known_throughout, middle_ns, rests
 from spatial_qa.options import COUNTS, Ladder, Natural, Objects
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, subsets, template
 from spatial_qa.templates.words import TOWARD
 
 MIN_REST_NS = NS
+MIN_SHIFT_M = 0.15
 
 
 def rest_pairs(stage: Stage, object_id: int) -> list[tuple[int, int]]:
@@ -58,11 +60,13 @@ def displacement_direction(stage: Stage) -> Candidates:
             continue
         for from_ns, to_ns in rest_pairs(stage, object_id):
             window = stage.window([object_id], from_ns, to_ns)
-            if window is None:
+            places = [stage.view.body(object_id, time_ns).center.value for time_ns in (from_ns, to_ns)]
+            away = float(level_length(places[1] - places[0], stage.view.up.value))
+            if window is None or away < MIN_SHIFT_M * stage.view.unit_m or not stage.heads_at(from_ns):
                 continue
             text = (
                 f"Compare the places of {stage.name(object_id)} at {stage.say(from_ns)} and at {stage.say(to_ns)}. In "
-                f"which horizontal direction was it moved, relative to the way the wearer's head faces at "
+                f"which horizontal direction was it moved, relative to the way the wearer's camera faces at "
                 f"{stage.say(from_ns)}?"
             )
             operands = {"object": object_id, "from_ns": from_ns, "to_ns": to_ns}

@@ -2,7 +2,11 @@
 
 import itertools
 
+import numpy as np
+
+from spatial_qa.angles import level_length
 from spatial_qa.hashing import shuffled
+from spatial_qa.operations.route import STILL_M
 from spatial_qa.operations.static import level_distance
 from spatial_qa.options import Ladder, Natural
 from spatial_qa.templates.base import NS, Candidate, Candidates, Stage, template
@@ -12,10 +16,13 @@ from spatial_qa.templates.words import AROUND, CAMERA_MOTION, HEADING, TURNS
 MIN_WALK_NS = 3 * NS
 MAX_INTERVALS = 120
 MIN_LEG_M = 0.8
+MIN_AWAY_M = 0.5
+MAX_TURN_DEG = 20.0
 
 
 def _intervals(stage: Stage) -> list[tuple[int, int]]:
-    return shuffled(list(itertools.combinations(stage.moments(), 2)), "intervals")[:MAX_INTERVALS]
+    moments = [time_ns for time_ns in stage.moments() if stage.heads_at(time_ns)]
+    return shuffled(list(itertools.combinations(moments, 2)), "intervals")[:MAX_INTERVALS]
 
 
 @template("R2", "change of heading", needs_up=True)
@@ -26,7 +33,7 @@ def heading(stage: Stage) -> Candidates:
         if window is None:
             continue
         text = (
-            f"Compared with the way the wearer's head faces at {stage.say(from_ns)}, which way does it face at "
+            f"Compared with the way the wearer's camera faces at {stage.say(from_ns)}, which way does it face at "
             f"{stage.say(to_ns)}?"
         )
         operands = {"from_ns": from_ns, "to_ns": to_ns}
@@ -43,7 +50,7 @@ def walked(stage: Stage) -> Candidates:
         if window is None:
             continue
         text = (
-            f"How long is the path, seen from above, that the wearer's head takes from {stage.say(from_ns)} to "
+            f"How long is the path, seen from above, that the wearer's camera takes from {stage.say(from_ns)} to "
             f"{stage.say(to_ns)}?"
         )
         operands = {"from_ns": from_ns, "to_ns": to_ns}
@@ -78,11 +85,13 @@ def start(stage: Stage) -> Candidates:
     """Where, for the wearer now, is the place of before."""
     for from_ns, to_ns in _intervals(stage):
         window = stage.span(from_ns, to_ns)
-        if window is None:
+        ends = [stage.view.viewer(time_ns).position.value for time_ns in (from_ns, to_ns)]
+        away = float(level_length(ends[1] - ends[0], stage.view.up.value))
+        if window is None or away < MIN_AWAY_M * stage.view.unit_m:
             continue
         text = (
             f"At {stage.say(to_ns)}, in which direction from the wearer is the place where the wearer was at "
-            f"{stage.say(from_ns)}, relative to the way the wearer's head faces at {stage.say(to_ns)}?"
+            f"{stage.say(from_ns)}, relative to the way the wearer's camera faces at {stage.say(to_ns)}?"
         )
         operands = {"from_ns": from_ns, "to_ns": to_ns}
         yield Candidate("start_from_end", operands, text, (), window, Natural(AROUND))
@@ -93,7 +102,10 @@ def camera(stage: Stage) -> Candidates:
     """Main motion of the head camera between two moments, in its own axes of the first."""
     for from_ns, to_ns in _intervals(stage):
         window = stage.span(from_ns, to_ns) if to_ns - from_ns <= 5 * NS else None
-        if window is None:
+        first, second = (stage.view.viewer(time_ns) for time_ns in (from_ns, to_ns))
+        step = float(np.linalg.norm(second.position.value - first.position.value)) / stage.view.unit_m
+        turned = float(np.degrees(np.arccos(np.clip(first.forward.value @ second.forward.value, -1, 1))))
+        if window is None or (turned > MAX_TURN_DEG and step > STILL_M):
             continue
         text = (
             f"Comparing {stage.say(to_ns)} with {stage.say(from_ns)}, what is the main motion of the wearer's head "

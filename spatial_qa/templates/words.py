@@ -11,14 +11,14 @@ AROUND = (
     "ahead and to the left",
 )
 HEADING = (
-    "in the same direction",
-    "45° further to the right",
-    "90° further to the right",
-    "135° further to the right",
-    "in the opposite direction",
-    "135° further to the left",
-    "90° further to the left",
-    "45° further to the left",
+    "about the same way",
+    "about 45° further to the right",
+    "about 90° further to the right",
+    "about 135° further to the right",
+    "about the opposite way",
+    "about 135° further to the left",
+    "about 90° further to the left",
+    "about 45° further to the left",
 )
 TOWARD = (
     "away from the wearer, straight ahead",

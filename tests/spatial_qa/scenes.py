@@ -134,6 +134,19 @@ def make_scene(
     )
 
 
+def asked_scenes(seeds):
+    """(exact scene, noisy scene, questions asked of the noisy one) per seed, about 300 questions each."""
+    from spatial_qa import AskConfig, ask
+
+    config = AskConfig(max_questions=1000, per_template=14, tries_per_template=150)
+    out = []
+    for seed in seeds:
+        scene = make_scene(seed, moves=(4, 5, 6, 4)[seed % 4], seconds=(20.0, 26.0)[seed % 2])
+        lifted = noisy(scene, 500 + seed)
+        out.append((scene, lifted, ask(lifted, config)))
+    return out
+
+
 def _spots(rng: np.random.Generator) -> np.ndarray:
     """Places on table (0.75 m), shelf (1.25 m) and floor, in random order, each with elbow room."""
     table = [(x, y, 0.75) for x in np.linspace(-0.75, 0.75, 5) for y in (1.0, 1.45)]

@@ -23,6 +23,7 @@ from spatial_qa import (
 )
 from spatial_qa.io import from_line, positions, to_line
 from spatial_qa.templates import TEMPLATES
+from spatial_qa.templates.base import referring_labels
 
 MOTION = {name for name, template in TEMPLATES.items() if template.speaks_of_motion}
 
@@ -142,6 +143,13 @@ def test_objects_of_one_label_are_never_asked_about(kitchen):
     tracks = tuple(replace(t, label="red mug") if t.object_id == 2 else t for t in scene.lifted.trajectories)
     found = ask(replace(scene, lifted=replace(scene.lifted, trajectories=tracks)), AskConfig(tries_per_template=20))
     assert [q.text for q in found.questions if "red mug" in q.text] == []
+    assert referring_labels(
+        {1: "red mug", 2: "red mug with a spot", 3: "cup", 4: "tea cup", 5: "jar", 6: "jar", 7: " "}
+    ) == {
+        1: "red mug (not the one with a spot)",
+        2: "red mug with a spot",
+        4: "tea cup",
+    }
     twice = [r for r in found.refusals if r.reason == "reference_not_unique"]
     assert sorted(r.operands["object"] for r in twice) == [1, 2]
 
@@ -190,15 +198,10 @@ def test_a_tampered_question_does_not_verify(kitchen):
     assert verify(question, scene).holds
     other = "A" if question.key != "A" else "B"
     assert verify(replace(question, key=other), scene).reason == "key_misplaced"
-    swapped = list(question.options)
     first, second = "ABCDEFGH".index(question.key), "ABCDEFGH".index(other)
-    swapped[first] = replace(swapped[first], origin="", value=question.options[second].value)
-    swapped[second] = replace(swapped[second], origin="key", value=question.options[first].value)
-    assert verify(replace(question, options=tuple(swapped)), scene).holds  # values moved with the origin: still true
-    swapped[first], swapped[second] = (
-        replace(question.options[first], origin=""),
-        replace(question.options[second], origin="key"),
-    )
+    swapped = list(question.options)
+    swapped[first] = replace(question.options[first], origin="complete set of eight")
+    swapped[second] = replace(question.options[second], origin="key")
     assert verify(replace(question, options=tuple(swapped), key=other), scene).reason == "answer_changed"
     wrong = replace(question.certificate, value=1234.5)
     assert not verify(replace(question, certificate=wrong), scene).value_matches

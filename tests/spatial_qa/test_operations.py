@@ -96,7 +96,7 @@ def test_overlapping_boxes_have_no_gap():
 
 def test_propagation_of_a_sum_is_the_sum_of_variances():
     a, b = Vector(np.zeros(3), np.diag([0.03**2, 0, 0])), Vector(np.ones(3), np.diag([0.04**2, 0, 0]))
-    value, sigma = propagate(lambda x, y: np.array([x[0] + y[0]]), a, b)
+    value, sigma = propagate(lambda x, y: x[..., 0] + y[..., 0], a, b)
     assert value[0] == pytest.approx(1.0) and sigma[0] == pytest.approx(0.05)
 
 
@@ -198,7 +198,19 @@ def test_route_of_a_quarter_turn_and_a_step_aside():
     assert turn.value == pytest.approx(90) and turn.answer == 2
     back = measure(view, "start_from_end", {"from_ns": T1, "to_ns": T2})
     assert back.answer == 4  # straight behind
-    assert measure(view, "camera_motion", {"from_ns": T1, "to_ns": T2}).answer == 0  # to its right
+    assert measure(view, "camera_motion", {"from_ns": T1, "to_ns": T2}) == Unmeasured("moved_and_turned")
+
+
+@pytest.mark.parametrize(
+    ("step", "answer"),
+    [([1, 0, 0], 0), ([-1, 0, 0], 1), ([0, 0, 1], 2), ([0, 0, -1], 3), ([0, 1, 0], 4), ([0, -1, 0], 5)],
+)
+def test_camera_motion_is_named_in_the_camera_axes_of_the_start(step, answer):
+    """The camera looks along +y with +z up: +x is to its right, +y forward."""
+    here = np.array([0.0, -3, 1.5])
+    poses = np.stack([looking(at, at + np.array([0.0, 1, 0])) for at in (here, here + np.array(step, dtype=float))])
+    found = measure(SceneView(still_scene([[0, 0, 1]], poses)), "camera_motion", {"from_ns": T1, "to_ns": T2})
+    assert found.answer == answer and found.decided
 
 
 def test_gaze_sectors_are_those_of_the_picture():

@@ -10,7 +10,7 @@ from spatial_qa import answer_on, verify
 from spatial_qa.templates import TEMPLATES
 
 SAME = {i: i for i in range(1, 20)}
-PER_TEMPLATE = 12
+PER_TEMPLATE = 6
 
 
 def sampled(asked):
@@ -29,10 +29,10 @@ def test_questions_asked_of_noisy_trajectories_are_right_on_the_exact_scene(aske
         for question in found.questions:
             total[question.template] += 1
             right[question.template] += answer_on(question, scene, SAME).letter == question.key
-    assert total.total() >= 2000
+    assert total.total() >= 800
     assert right.total() / total.total() >= 0.99
     assert {name: round(right[name] / total[name], 2) for name in total if right[name] / total[name] < 0.95} == {}
-    assert len(total) >= 31  # nearly every template of this version is asked somewhere
+    assert len(total) >= 28  # nearly every template of this version is asked somewhere
 
 
 @pytest.mark.slow
