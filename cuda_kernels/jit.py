@@ -1,11 +1,16 @@
 """numba with an on-disk cache where one can be written, without where not (containers, read-only installs)."""
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+if not os.environ.get("NUMBA_THREADING_LAYER_PRIORITY"):
+    # Open3D brings a TBB that numba warns about and then refuses; OpenMP first asks for none of it.
+    numba.config.THREADING_LAYER_PRIORITY = ["omp", "workqueue", "tbb"]
 
 
 def jit(**options: Any) -> Callable[[F], F]:

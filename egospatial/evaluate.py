@@ -129,7 +129,8 @@ def print_evaluation(reporter: Reporter, evaluation: Evaluation) -> None:
     for item in evaluation.questions.wrong:
         reporter.text(
             f"wrong {item.qa_id} ({item.template}): {item.text} key: {item.key_text}; truth: {item.truth_text} "
-            f"(stored {item.stored_value}, true {item.truth_value}, sigma {item.sigma:.3g}, margin {item.margin:.3g})"
+            f"(stored {item.stored_value}, true {item.truth_value}, sigma {item.sigma:.3g}, margin {item.margin:.3g}) "
+            f"{item.reason}"
         )
 
 

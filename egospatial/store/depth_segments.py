@@ -11,12 +11,11 @@ import numpy as np
 from egospatial.errors import StoreError
 from egospatial.store import hdf5, layout
 from egospatial.store.atomic import flush_folder
-from egospatial.store.geometry_file import SCHEMA, encode_depth
+from egospatial.store.geometry_file import DEPTH_DATASETS, SCHEMA, encode_depth
 from geo.cameras import PinholeCamera
 from recon.records import DepthFrame
 
 SEGMENT_SCHEMA = "egospatial.depth-segment/1"
-_DATASETS = ("z_depth", "sigma", "origin")
 
 
 def write_depth(
@@ -85,7 +84,7 @@ def _write_segment(
         file.attrs["key"] = key
         file.attrs["unit_m"] = unit_m
         file.attrs["too_deep"] = sum(item[3] for item in encoded)
-        for column, name in enumerate(_DATASETS):
+        for column, name in enumerate(DEPTH_DATASETS):
             stack = np.stack([item[column] for item in encoded])
             _dataset(file, name, stack.shape, stack.dtype)[...] = stack
 
@@ -107,7 +106,7 @@ def _merge(folder: Path, camera: PinholeCamera, segments: list[Path], frame_coun
                 old.copy(name, file)
         group = file.create_group("depth")
         hdf5.put(group, "camera_matrix", camera.matrix, unit="px", meaning="pixel centres at whole numbers")
-        for name, dtype in zip(_DATASETS, (np.uint16, np.float16, np.uint8), strict=True):
+        for name, dtype in zip(DEPTH_DATASETS, (np.uint16, np.float16, np.uint8), strict=True):
             _dataset(group, name, (frame_count, camera.height_px, camera.width_px), dtype)
         position = 0
         for path in segments:
@@ -125,7 +124,7 @@ def _merge(folder: Path, camera: PinholeCamera, segments: list[Path], frame_coun
 def _copy_chunks(part: Any, group: Any, position: int, digest: Any) -> int:
     count = len(part["z_depth"])
     for index in range(count):
-        for name in _DATASETS:
+        for name in DEPTH_DATASETS:
             mask, chunk = part[name].id.read_direct_chunk((index, 0, 0))
             group[name].id.write_direct_chunk((position + index, 0, 0), chunk, filter_mask=mask)
             digest.update(chunk)

@@ -1,5 +1,6 @@
 """geometry.h5: poses, validity, gaze and hands from rectify; depth, sigma and origin of every frame from depth."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from geo.recording import CanonicalRecording, GazeTrack, HandTrack
 from recon.records import DepthFrame
 
 SCHEMA = "egospatial.geometry/1"
+DEPTH_DATASETS = ("z_depth", "sigma", "origin")
 _NO_DEPTH = 0
 
 
@@ -92,6 +94,17 @@ def depth_digest(folder: Path) -> str:
         if len(depth["z_depth"]) != len(file["frames/timestamps_ns"]):
             raise StoreError(f"{folder / layout.GEOMETRY}: depth of fewer frames than poses; run the depth stage.")
         return str(depth.attrs["content_sha256"])
+
+
+def depth_is_as_written(folder: Path) -> bool:
+    """Hash every stored chunk of depth again and compare with what was noted when it was written."""
+    digest = hashlib.sha256()
+    with hdf5.opened(folder / layout.GEOMETRY, SCHEMA) as file:
+        group = file["depth"]
+        for frame in range(len(group["z_depth"])):
+            for name in DEPTH_DATASETS:
+                digest.update(group[name].id.read_direct_chunk((frame, 0, 0))[1])
+        return digest.hexdigest() == str(group.attrs["content_sha256"])
 
 
 def encode_depth(frame: DepthFrame, unit_m: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:

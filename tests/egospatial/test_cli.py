@@ -222,6 +222,21 @@ def test_check_says_what_is_wrong_with_a_folder(finished, invoke, tmp_path):
     assert re.search(r"ok +geometry\.h5: depth of every frame decodes\n", result.output)
 
 
+def test_check_finds_a_changed_byte_of_depth(finished, tmp_path):
+    import shutil
+
+    import h5py
+
+    from egospatial.check import check_folder
+
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    with h5py.File(copy / "geometry.h5", "r+") as file:
+        file["depth/z_depth"][3, 5, 5] += 1
+    problems = [finding.problem for finding in check_folder(copy) if finding.what.startswith("geometry.h5: depth")]
+    assert problems == ["some bytes of the depth are not what was written"]
+
+
 def test_exported_trajectories_follow_the_documented_form(finished, invoke, tmp_path):
     for kind in ("json", "csv", "tum"):
         assert invoke(app, ["export", str(finished), "--format", kind, "--to", str(tmp_path / kind)]).exit_code == 0

@@ -84,7 +84,10 @@ def test_the_truth_scores_perfectly(perfect, simulated_small):
 
 def test_boxes_three_centimetres_off_are_three_centimetres_off(spoiled, simulated_small):
     lifted = trajectories_file.read(spoiled)
-    moved = [dataclasses.replace(t, centers_in_world=t.centers_in_world + [0.03, 0, 0]) for t in lifted.trajectories]
+    moved = [
+        dataclasses.replace(t, centers_in_world=t.centers_in_world + np.array([0.03, 0, 0]))
+        for t in lifted.trajectories
+    ]
     trajectories_file.write(spoiled, dataclasses.replace(lifted, trajectories=tuple(moved)))
     found = evaluate(spoiled, simulated_small.truth_dir).document()
     assert found["rest_error_median_m"] == pytest.approx(0.03) and found["rest_error_p95_m"] == pytest.approx(0.03)
@@ -149,7 +152,7 @@ def test_verify_passes_the_folder_and_fails_a_changed_one(spoiled):
     lifted = trajectories_file.read(spoiled)
     moved = [
         dataclasses.replace(
-            t, centers_in_world=t.centers_in_world + [0.4 * (t.object_id % 3), 0.5 * (t.object_id % 2), 0]
+            t, centers_in_world=t.centers_in_world + np.array([0.4 * (t.object_id % 3), 0.5 * (t.object_id % 2), 0])
         )
         for t in lifted.trajectories
     ]
@@ -169,7 +172,7 @@ def test_the_truth_of_another_recording_is_refused(spoiled, simulated_small, tmp
 
 def test_another_view_than_the_truths_is_refused():
     true = PinholeCamera(192, 192, 75.0, 75.0, 95.5, 95.5)
-    rows, cols = matching_pixels(true.resized((96, 96)), true)
+    rows, _ = matching_pixels(true.resized((96, 96)), true)
     assert rows[0] == round(0.5) and len(rows) == 32  # every third of 96; the centre of pixel 0 is true pixel 0.5
     with pytest.raises(FrontDoorError, match="is not the truth's"):
         matching_pixels(PinholeCamera(192, 192, 100.0, 100.0, 95.5, 95.5), true)
@@ -191,7 +194,7 @@ def score(true, found):
             lifted=SimpleNamespace(events=found),
             label_ids={"red jar": 3},
             timestamps_ns=np.array([0], np.int64),
-        )  # fmt: skip
+        )
     )
 
 

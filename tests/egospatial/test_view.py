@@ -1,5 +1,7 @@
 """Pictures: what is drawn where, by hand-worked numbers."""
 
+import itertools
+
 import frontdoor_makers as make
 import numpy as np
 import pytest
@@ -51,7 +53,7 @@ def test_a_viewer_that_looks_at_a_point_has_it_in_the_middle_and_up_is_up():
     view = look_at(np.array([0.0, -3, 2]), np.array([0.5, 1.0, 0.5]), np.array([0.0, 0, 1]))
     camera = viewer_camera(640, 400)
     target = np.array([0.5, 1.0, 0.5])
-    middle, above = project_segments(camera, view, np.stack([target, target + [0, 0, 0.2]])[None])[0]
+    middle, above = project_segments(camera, view, np.stack([target, target + np.array([0, 0, 0.2])])[None])[0]
     assert middle == pytest.approx([319.5, 199.5]) and above[1] < middle[1]
     assert abs(np.linalg.det(view[:3, :3]) - 1) < 1e-12
 
@@ -96,7 +98,7 @@ def test_labels_do_not_cover_each_other():
 
 def test_neighbouring_ids_have_different_colours_that_never_change():
     colours = [np.array(object_colour(i), float) for i in range(12)]
-    assert all(np.abs(a - b).max() > 40 for a, b in zip(colours, colours[1:], strict=False))
+    assert all(np.abs(a - b).max() > 40 for a, b in itertools.pairwise(colours))
     assert object_colour(3) == object_colour(3)
 
 
