@@ -122,6 +122,9 @@ def _window(
 ) -> tuple[int, int] | None:
     start = clock.start_ns + round(start_s * 1e9)
     if end_s is not None and end_s < start_s:
+        if not clock.start_ns <= start <= clock.end_ns:
+            warnings.append(_outside(name, start_s, clock))
+            return None
         warnings.append(f"narration {name}: ends at {end_s} s before it starts at {start_s} s; its start alone is used")
         end_s = None
     if end_s is None:

@@ -3,10 +3,10 @@
 import numpy as np
 from jaxtyping import Float, Float32, Int32
 
-from cuda_kernels.image_kernel import kernel
+from cuda_kernels.jit import jit
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _mean_field(unary, w_right, w_down, w_down_right, w_down_left, iterations):  # type: ignore[no-untyped-def]
     height, width = unary.shape
     spin = np.tanh(unary * np.float32(0.5))
@@ -38,7 +38,7 @@ def _mean_field(unary, w_right, w_down, w_down_right, w_down_left, iterations): 
     return logit
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _splat_points(u_px, v_px, z_m, radius_px, height, width):  # type: ignore[no-untyped-def]
     depth = np.full((height, width), np.float32(np.inf), dtype=np.float32)
     index = np.full((height, width), -1, dtype=np.int32)
@@ -55,7 +55,7 @@ def _splat_points(u_px, v_px, z_m, radius_px, height, width):  # type: ignore[no
     return depth, index
 
 
-@kernel(nogil=True)
+@jit(nogil=True)
 def _geodesic(distance, cost_right, cost_down, sweeps):  # type: ignore[no-untyped-def]
     height, width = distance.shape
     for sweep in range(sweeps):

@@ -174,10 +174,13 @@ def _segment(
         plane = find_support(points, seed_in_world, pose[:3, 3], up_in_world)
         geometry, flat = _geometry_logits(points, crop, plane, seed_in_world, z_seed, max_object_m)
     best: Seed | None = None
-    for radius in _radii_px(crop, metres_per_px, max_object_m):
-        seed = _grow(crop, prompt, points_xy, geometry, blocked, radius, plane, flat)
-        if best is None or seed.quality > best.quality:
-            best = seed
+    leads = (1.0,) if flat or not np.isfinite(z_seed) else (1.0, 0.2)
+    for colour_lead in leads:  # by colour; by shape, for things of several colours
+        distance = _geodesic_from(crop, points_xy[prompt.positive], geometry, colour_lead)
+        for radius in _radii_px(crop, metres_per_px, max_object_m):
+            seed = _grow(crop, prompt, points_xy, geometry, blocked, distance, radius, colour_lead, plane, flat)
+            if best is None or seed.quality > best.quality:
+                best = seed
     assert best is not None
     return best
 
@@ -223,12 +226,13 @@ def _grow(
     points_xy: np.ndarray,
     geometry: np.ndarray,
     blocked: np.ndarray,
+    distance: np.ndarray,
     radius_px: float,
+    colour_lead: float,
     plane: Plane | None,
     flat: bool,
 ) -> Seed:
     """One size hypothesis: geodesic ball, colour models from it, smooth field, twice refined."""
-    distance = _geodesic_from(crop, points_xy[prompt.positive], geometry)
     prior = ((radius_px - distance) / (0.35 * radius_px)).clip(-3.0, 1.5)
     if prompt.box_xyxy_px is not None:
         prior = np.where(_inside_box(crop, prompt.box_xyxy_px), prior, -5.0)
@@ -245,10 +249,10 @@ def _grow(
         if mask.sum() < 4 or outside.sum() < 4:
             break
         model_in, model_out = colour_model(bins[mask]), colour_model(bins[outside])
-        unary = 0.6 * prior + geometry + hard + colour_logits(bins, model_in, model_out)
+        unary = 0.6 * prior + geometry + hard + (0.3 + 0.7 * colour_lead) * colour_logits(bins, model_in, model_out)
         logits = smooth_logits(unary.astype(np.float32), crop.features, crop.z_m)
     logits = keep_component(logits, points_xy[prompt.positive])
-    return Seed(crop, logits.astype(np.float32), plane, flat, _quality(crop, logits, flat, radius_px))
+    return Seed(crop, logits.astype(np.float32), plane, flat, _quality(crop, logits, geometry, flat, radius_px))
 
 
 def _inside_box(crop: Crop, box_xyxy_px: np.ndarray) -> np.ndarray:
@@ -262,13 +266,18 @@ def _disc(size_hw: tuple[int, int], xy: np.ndarray, radius: float) -> np.ndarray
     return np.asarray((u - xy[0]) ** 2 + (v - xy[1]) ** 2 <= radius**2, float)
 
 
-def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray) -> np.ndarray:
+def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray, colour_lead: float) -> np.ndarray:
     """Path length in pixels, dearer across colour edges, depth steps and the support surface."""
-    features = crop.features * np.array([0.5, 1.0, 1.0], np.float32)
+    import cv2
+
+    features = crop.features * np.array([0.5, 1.0, 1.0], np.float32) * np.float32(colour_lead)
+    z_m = cv2.medianBlur(np.where(np.isfinite(crop.z_m), crop.z_m, 0).astype(np.float32), 5)
+    z_m = np.where(z_m > 0, z_m, np.nan)
+    limit = 0.02 + 2.0 * sensor_sigma_m(float(np.nanmedian(z_m))) if np.isfinite(z_m).any() else 0.02
 
     def cost(a: tuple[slice, slice], b: tuple[slice, slice]) -> np.ndarray:
         colour = np.abs(features[a] - features[b]).sum(-1)
-        step = np.abs(crop.z_m[a] - crop.z_m[b]) / 0.02
+        step = np.abs(z_m[a] - z_m[b]) / limit
         step = np.where(np.isfinite(step), np.minimum(step, 3.0), 0.3)
         low = np.maximum(0.0, -np.minimum(geometry[a], geometry[b]))
         total = 1.0 + 6.0 * np.maximum(colour - 0.06, 0) + 4.0 * np.maximum(step - 0.5, 0) + low
@@ -318,15 +327,15 @@ def fill_holes(logits: np.ndarray, max_share: float = 0.08) -> np.ndarray:
     return logits
 
 
-def _quality(crop: Crop, logits: np.ndarray, flat: bool, radius_px: float) -> float:
-    """How much of the rim lies on an edge of colour or depth, less what touches the crop's border."""
+def _quality(crop: Crop, logits: np.ndarray, geometry: np.ndarray, flat: bool, radius_px: float) -> float:
+    """How much of the rim lies where the object ends, less what touches the crop's border."""
     mask = logits > 0
     area = int(mask.sum())
     if area < 6:
         return 0.0
     sd = signed_distance(mask)
     inner, outer = (sd > 0) & (sd <= 2), (sd < 0) & (sd >= -2)
-    edge = rim_strength(crop, inner, outer)
+    edge = rim_strength(crop, inner, outer, None if flat else geometry < -0.5)
     border = mask[0].sum() + mask[-1].sum() + mask[:, 0].sum() + mask[:, -1].sum()
     touch = float(border) / max(1, int(inner.sum()))
     size = np.sqrt(area / np.pi)
@@ -335,24 +344,39 @@ def _quality(crop: Crop, logits: np.ndarray, flat: bool, radius_px: float) -> fl
     return float(np.clip((0.55 * edge + 0.45 * sharp) * fit - 0.8 * touch, 0, 1))
 
 
-def rim_strength(crop: Crop, inner: np.ndarray, outer: np.ndarray) -> float:
-    """Share of the rim across which colour or depth changes, pixel by pixel against its other side."""
-    import cv2
+def rim_strength(
+    crop: Crop, inner: np.ndarray, outer: np.ndarray, ground: Bool[np.ndarray, "h w"] | None = None
+) -> float:
+    """Mean, over the rim, of the evidence that the object ends there: 0..1.
 
+    Where depth is known on both sides, a step or the support beyond the rim is what counts, and colour alone (a print,
+    a label) little; where it is not known, or without ``ground`` (flat things), colour counts in full.
+    """
     if not inner.any() or not outer.any():
         return 0.0
-    kernel = (5, 5)
-
-    def mean_of(image: np.ndarray, where: np.ndarray) -> np.ndarray:
-        weight = cv2.boxFilter(where.astype(np.float32), -1, kernel, normalize=False)
-        masked = np.where(where[..., None], image, 0).astype(np.float32)
-        total = np.asarray(cv2.boxFilter(masked, -1, kernel, normalize=False)).reshape(image.shape)
-        return np.asarray(total / np.maximum(weight, 1)[..., None])
-
-    z = np.where(np.isfinite(crop.z_m), crop.z_m, 0)
     known = np.isfinite(crop.z_m)
-    colour_in, colour_out = mean_of(crop.features, inner), mean_of(crop.features, outer)
-    contrast = np.abs(colour_in - colour_out).sum(-1)[inner]
-    z_in, z_out = mean_of(z[..., None], inner & known)[..., 0], mean_of(z[..., None], outer & known)[..., 0]
-    step = np.where((z_in > 0) & (z_out > 0), np.abs(z_in - z_out), 0)[inner]
-    return float(np.clip(np.maximum(contrast / 0.5, step / 0.04), 0, 1).mean())
+    z_m = np.where(known, crop.z_m, 0)[..., None]
+    colour_in, _ = _mean_of(crop.features, inner)
+    colour_out, _ = _mean_of(crop.features, outer)
+    contrast = (np.abs(colour_in - colour_out).sum(-1)[inner] / 0.5).clip(0, 1)
+    if ground is None:
+        return float(contrast.mean())
+    z_in, n_in = _mean_of(z_m, inner & known)
+    z_out, n_out = _mean_of(z_m, outer & known)
+    limit = 0.012 + 1.5 * sensor_sigma_m(np.maximum(z_in[..., 0], 0.1))
+    step = (np.abs(z_in - z_out)[..., 0] / limit)[inner].clip(0, 1)
+    on_ground, _ = _mean_of(ground[..., None].astype(np.float32), outer & known)
+    ends = np.maximum(np.where(step > 0.5, step, 0), on_ground[..., 0][inner])
+    both = ((n_in >= 2) & (n_out >= 2))[inner]
+    shape = np.maximum(ends * (0.7 + 0.3 * contrast), 0.35 * contrast)
+    return float(np.where(both, shape, contrast).mean())
+
+
+def _mean_of(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of the marked pixels in a 5x5 window around each pixel, and how many they are."""
+    import cv2
+
+    count = np.asarray(cv2.boxFilter(where.astype(np.float32), -1, (5, 5), normalize=False))
+    masked = np.where(where[..., None], image, 0).astype(np.float32)
+    total = np.asarray(cv2.boxFilter(masked, -1, (5, 5), normalize=False)).reshape(image.shape)
+    return total / np.maximum(count, 1)[..., None], count
