@@ -16,6 +16,9 @@ from spatial_qa.records import Certificate, Question, QuestionScene, QuestionSet
 from spatial_qa.templates import TEMPLATES, Candidate, Limits, Stage, Template
 from spatial_qa.view import SceneView
 
+UNORDERED = ("S5", "S6", "S7", "M1", "O1", "O2")
+"""Templates whose objects make one question in any order."""
+
 CHECKS = ("margin", "eight_options", "certificate_replayed")
 
 
@@ -222,13 +225,17 @@ def _answer(name: str, found: _Found) -> str:
 
 
 def _story(name: str, found: _Found) -> str:
-    key = next(option for option in found.question.options if option.origin == "key")
-    ladder = "rungs" in found.question.certificate.operands
-    about = sorted(found.subjects) if name in ("S5", "S6", "S7", "M1", "O1", "O2") else list(found.subjects)
-    when = found.question.operands.get("time_ns", 0) if ladder and name == "M3" else 0
-    return (
-        f"{name}|{about}|{'' if ladder else key.value}|{when}" if about else f"{name}|{found.question.text}|{key.value}"
-    )
+    """What makes two questions of a template one and the same."""
+    question = found.question
+    key = next(option.value for option in question.options if option.origin == "key")
+    ladder = "rungs" in question.certificate.operands
+    if name == "M4":  # what stands on one table has one height: asked once
+        return f"{name}|{question.certificate.value:.1f}"
+    if not found.subjects:
+        return f"{name}|{question.text}|{key}"
+    about = sorted(found.subjects) if name in UNORDERED else list(found.subjects)
+    when = question.operands["time_ns"] if name == "M3" else 0  # the wearer moves: another distance
+    return f"{name}|{about}|{'' if ladder else key}|{when}"
 
 
 __all__ = ["AskConfig", "Floors", "Limits", "ask"]

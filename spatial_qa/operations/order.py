@@ -89,15 +89,17 @@ def first_seen(view: SceneView, object_id: int, from_ns: int, to_ns: int) -> int
 def out_of_view_before(view: SceneView, object_id: int, from_ns: int, to_ns: int) -> bool:
     """True if, until half a second before it was first seen, the object lay outside the picture by 5 degrees.
 
-    Its place is that of the first sight; it must not move in between (nobody would know).
+    Its place is the first one known from that sight on, where it lies still; before that, nobody saw it move.
     """
     seen_ns = first_seen(view, object_id, from_ns, to_ns)
-    place = view.body(object_id, seen_ns).center.value
-    if view.state(object_id, seen_ns) is not MotionState.REST:
+    track = view.trajectory(object_id)
+    known = np.isfinite(track.centers_in_world).all(axis=1) & (track.timestamps_ns >= seen_ns)
+    rows = np.flatnonzero(known)
+    if not len(rows) or track.states[rows[0]] != MotionState.REST:
         return False
     stamps = view.scene.timestamps_ns
     earlier = np.flatnonzero((stamps >= from_ns) & (stamps < seen_ns - MIN_SEEN_NS))
-    return bool((outside_picture_deg(view, place, earlier) >= OUT_OF_VIEW_DEG).all())
+    return bool((outside_picture_deg(view, track.centers_in_world[rows[0]], earlier) >= OUT_OF_VIEW_DEG).all())
 
 
 def outside_picture_deg(view: SceneView, place: np.ndarray, frames: np.ndarray) -> np.ndarray:

@@ -241,3 +241,30 @@ def test_unknown_poses_places_and_objects_are_reasons_not_numbers():
     assert measure(SceneView(gone_scene), "distance_to_wearer", {"object": 1, "time_ns": T1}) == Unmeasured(
         "place_unknown"
     )
+
+
+def test_first_sights_are_ordered_only_where_nothing_could_have_been_seen_before():
+    """A camera at the origin turns right by 30 degrees a second; its picture reaches 52 degrees to each side.
+
+    Boxes at 20, 89, 149 and 209 degrees come in at 0, 1.2, 3.2 and 5.2 s: with one frame a second, at 0, 2, 4, 6.
+    """
+    eye = np.array([0.0, 0, 1.5])
+
+    def at(degrees):
+        return eye + 2.0 * np.array([np.sin(np.radians(degrees)), np.cos(np.radians(degrees)), 0])
+
+    poses = np.stack([looking(eye, at(30 * second)) for second in range(9)])
+    bearings = (20, 89, 149, 209)
+    scene = still_scene([at(b) for b in bearings], poses)
+    tracks = []
+    for track, bearing in zip(scene.lifted.trajectories, bearings, strict=True):
+        aside = (bearing - 30.0 * np.arange(9) + 180) % 360 - 180
+        tracks.append(replace(track, visible_pixels=np.where(np.abs(aside) < 52, 5000, 0)))
+    seen = replace(scene, lifted=replace(scene.lifted, trajectories=tuple(tracks)))
+    operands = {"candidates": [3, 1, 4, 2], "from_ns": T1, "to_ns": int(scene.timestamps_ns[-1])}
+    found = measure(SceneView(seen), "order_first_seen", operands)
+    assert found.value == [4.0, 0.0, 6.0, 2.0] and found.answer == [1, 3, 0, 2] and found.decided
+    # A tracker that was told of the second box late: geometry says that it was in the picture before.
+    tracks[1] = replace(tracks[1], visible_pixels=np.where(np.arange(9) >= 3, tracks[1].visible_pixels, 0))
+    late = replace(scene, lifted=replace(scene.lifted, trajectories=tuple(tracks)))
+    assert measure(SceneView(late), "order_first_seen", operands).margin == 0
