@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from jaxtyping import UInt8
 
-from cuda_kernels.image_kernel import kernel
+from cuda_kernels.jit import jit
 from cuda_kernels.remap_table import FRACTION_BITS, RemapTable, make_table, remap_bilinear_reference, remap_nearest
 
 __all__ = ["RemapTable", "make_table", "remap_bilinear", "remap_bilinear_reference", "remap_nearest"]
@@ -43,10 +43,10 @@ def _blend(a: Any, b: Any, c: Any, d: Any, fx: Any, fy: Any) -> Any:
     return (top * (_ONE - fy) + bottom * fy + _ROUND) >> (2 * _BITS)
 
 
-_blend_cpu = kernel(inline="always")(_blend)
+_blend_cpu = jit(inline="always")(_blend)
 
 
-@kernel(parallel=True)
+@jit(parallel=True)
 def _remap_cpu(source: np.ndarray, stride: int, offsets: np.ndarray, fractions: np.ndarray, out: np.ndarray) -> None:
     rows, cols = offsets.shape
     for row in numba.prange(rows):

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from cuda_kernels.errors import KernelError
-from cuda_kernels.image_kernel import kernel
+from cuda_kernels.jit import jit
 
 _MARGIN_PX = 0.08  # quads of neighbouring patches need not share corners: this closes the hairlines between them
 _CORNER_U = np.array([-0.5, 0.5, 0.5, -0.5])
@@ -53,7 +53,7 @@ def reproject_z_depth(
     return out
 
 
-@kernel(inline="always")
+@jit(inline="always")
 def _slope(q: float, before: float, after: float, max_rel_jump: float) -> float:
     """Slope of inverse depth from the neighbours on the same surface: the smaller one where both are."""
     limit = max_rel_jump * q
@@ -68,13 +68,13 @@ def _slope(q: float, before: float, after: float, max_rel_jump: float) -> float:
     return 0.0
 
 
-@kernel()
+@jit()
 def _inverse(z: float) -> float:
     """1 / z, or 0 for no depth."""
     return 1.0 / z if z > 0.0 else 0.0  # NaN compares False
 
 
-@kernel()
+@jit()
 def _reproject_cpu(
     depth: np.ndarray,
     k_source: np.ndarray,
@@ -131,7 +131,7 @@ def _reproject_cpu(
             _fill(px, py, u_low, u_high, v_low, v_high, m0, m1, m2, offset, z_low, z_high, gx, gy, ex, ey, out)
 
 
-@kernel(inline="always")
+@jit(inline="always")
 def _fill(
     px: np.ndarray,
     py: np.ndarray,

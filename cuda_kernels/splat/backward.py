@@ -11,6 +11,7 @@ import math
 import numba
 import numpy as np
 
+from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     AHEAD,
@@ -21,7 +22,6 @@ from cuda_kernels.splat.blocks import (
     aligned_start,
     pixel_index,
 )
-from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
@@ -49,14 +49,14 @@ PLANES = 7  # transmittance, rest behind, gradients by red, green, blue, depth, 
 LOG2_ALPHA_MAX = np.float32(math.log2(ALPHA_MAX))
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def _row_of(integers, at, left, top):
     """Where the gradient row of a record for a tile begins, in floats."""
     tx, ty = left // TILE_PX - integers[at + TILE_X0], top // TILE_PX - integers[at + TILE_Y0]
     return np.int64(integers[at + FIRST_ROW] + ty * integers[at + TILE_COLUMNS] + tx) * ROW_FLOATS
 
 
-@kernel()
+@jit(error_model="numpy")
 def _tile_rows(buffer, base, records, integers, entries, first, last, left, top, halves, rows):
     """Write the gradient rows of a tile's list from first to last."""
     zero = simd.splat(np.float32(0.0))
@@ -133,7 +133,7 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
         simd.store(rows, row, simd.sums_of_lanes((v, vx, vy, vxx, vxy, vyy, wr, wg, wb, wz)))
 
 
-@kernel(parallel=True)
+@jit(error_model="numpy", parallel=True)
 def gradient_rows(rows, records, tile_start, tile_end, entries, spans, tile_order, images, grads, background, workers):
     """Fill one row of sums (columns SUM_*) per gaussian and tile of its rectangle."""
     rgb, alpha, depth_sum = images

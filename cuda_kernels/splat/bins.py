@@ -10,8 +10,8 @@ import math
 import numba
 import numpy as np
 
+from cuda_kernels.jit import jit
 from cuda_kernels.splat.blocks import aligned_start
-from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.projection import DRAWN, FLAT_FLOATS
 from cuda_kernels.splat.rules import (
     ACROSS,
@@ -44,7 +44,7 @@ SLACK_PX = 0.01  # the spans are computed in other roundings than the pixels
 LOG2_ALPHA_MIN = math.log2(ALPHA_MIN)
 
 
-@kernel()
+@jit(error_model="numpy")
 def depth_order(flat, status):
     """Indices of the drawn gaussians, near to far; equal depths keep the order of the rows.
 
@@ -86,7 +86,7 @@ def depth_order(flat, status):
     return order
 
 
-@kernel(parallel=True)
+@jit(error_model="numpy", parallel=True)
 def ordered_records(flat, order, colors, width, height):
     """Records by depth rank, and where each rank's gradient rows begin: one row per tile of its rectangle."""
     drawn = order.shape[0]
@@ -115,7 +115,7 @@ def ordered_records(flat, order, colors, width, height):
     return records, first_row
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def _ellipse(record):
     """Where a gaussian has an alpha of at least ALPHA_MIN: an ellipse around its mean, in the terms of _half_span."""
     across, slope_x, slope_y = np.float64(record[ACROSS]), np.float64(record[SLOPE_X]), np.float64(record[SLOPE_Y])
@@ -134,7 +134,7 @@ def _ellipse(record):
     )
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def _half_span(ellipse, left, top, blocks):
     """Blocks of a tile's half that an ellipse reaches: first + 16 * (last + 1), or 0 for none.
 
@@ -156,7 +156,7 @@ def _half_span(ellipse, left, top, blocks):
     return first // BLOCK_ROWS + 16 * min(last // BLOCK_ROWS + 1, blocks)
 
 
-@kernel(parallel=True)
+@jit(error_model="numpy", parallel=True)
 def tile_lists(records, first_row, size_wh):
     """Per tile (row-major) what it draws, front to back: start offsets, and entries (depth rank, span code).
 

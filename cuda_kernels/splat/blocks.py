@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
-from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import ALPHA_MIN, CACHE_LINE_BYTES, TILE_PX
 
 PLANE = TILE_PX * TILE_PX
@@ -20,19 +20,19 @@ LOG2_ALPHA_MIN = np.float32(math.log2(ALPHA_MIN))
 AHEAD = 6  # entries of a tile's list, for fetching records before they are needed
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def aligned_start(buffer):
     """First index of a float32 buffer that begins a cache line; the buffer needs 16 floats to spare."""
     return (-buffer.ctypes.data % CACHE_LINE_BYTES) // 4
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def pixel_index(lx, ly):
     """Index within a plane of the pixel at column lx, row ly of a tile."""
     return (lx // 8) * HALF_PLANE + (ly // 2) * simd.LANES + (ly % 2) * 8 + lx % 8
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def some_light_left(buffer, trans_plane):
     """Whether some pixel of the tile still takes gaussians: done ones have their transmittance negated."""
     zero = simd.splat(np.float32(0.0))

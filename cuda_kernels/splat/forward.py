@@ -4,6 +4,7 @@
 import numba
 import numpy as np
 
+from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     AHEAD,
@@ -15,7 +16,6 @@ from cuda_kernels.splat.blocks import (
     pixel_index,
     some_light_left,
 )
-from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
@@ -38,7 +38,7 @@ CHECK_EVERY = 16  # gaussians, for light left
 PLANES = 5  # transmittance, red, green, blue, depth
 
 
-@kernel()
+@jit(error_model="numpy")
 def _blend_tile(buffer, base, records, entries, first, last, left, top, halves):
     """Blend a tile's gaussians into its planes until no pixel takes any more; returns where in the list that was."""
     zero = simd.splat(np.float32(0.0))
@@ -92,7 +92,7 @@ def _blend_tile(buffer, base, records, entries, first, last, left, top, halves):
     return last
 
 
-@kernel(parallel=True)
+@jit(error_model="numpy", parallel=True)
 def composite(records, tile_start, entries, tile_order, shape, background, workers):
     """Colour, alpha, accumulated depth, and up to where each tile's list was read.
 

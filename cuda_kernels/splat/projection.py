@@ -10,7 +10,7 @@ import math
 import numba
 import numpy as np
 
-from cuda_kernels.splat.kernel import kernel
+from cuda_kernels.jit import jit
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MIN,
@@ -43,7 +43,7 @@ FLAGS = {"contract", "nsz"}
 FLAT_FLOATS = HALF_HEIGHT + 1
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def _rotation(qw, qx, qy, qz):
     """World-from-gaussian rotation of a unit quaternion, row by row."""
     return (
@@ -59,7 +59,7 @@ def _rotation(qw, qx, qy, qz):
     )
 
 
-@kernel(inline="always")
+@jit(error_model="numpy", inline="always")
 def _is_sound(means, quats, log_scales, logits, colors, i):
     """Whether a row can be drawn at all."""
     total = logits[i] * 0.0  # NaN or infinity times zero is NaN
@@ -72,7 +72,7 @@ def _is_sound(means, quats, log_scales, logits, colors, i):
     return total == 0.0 and scale_ok and QUAT_NORM_MIN * QUAT_NORM_MIN < norm2 < math.inf
 
 
-@kernel(parallel=True, fastmath=FLAGS)
+@jit(error_model="numpy", parallel=True, fastmath=FLAGS)
 def project(means, quats, log_scales, logits, colors, camera):
     """2D gaussians (the first columns of a record, colour left out) and a status per row: HIDDEN, DRAWN or BROKEN."""
     count = means.shape[0]
@@ -148,7 +148,7 @@ def project(means, quats, log_scales, logits, colors, camera):
     return flat, status
 
 
-@kernel(parallel=True, fastmath=FLAGS)
+@jit(error_model="numpy", parallel=True, fastmath=FLAGS)
 def project_backward(means, quats, log_scales, logits, colors, camera, order, rows, first_row):
     """Add up the gradient rows of each gaussian, in order, and chain them to all parameters and the camera."""
     count, drawn = means.shape[0], order.shape[0]

@@ -4,6 +4,7 @@
 import numba
 import numpy as np
 
+from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.blocks import (
     AHEAD,
@@ -14,7 +15,6 @@ from cuda_kernels.splat.blocks import (
     aligned_start,
     pixel_index,
 )
-from cuda_kernels.splat.kernel import kernel
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MAX,
@@ -33,7 +33,7 @@ from cuda_kernels.splat.rules import (
 PLANES = 5  # transmittance, weighted sums of z - z0 and of its square, median, z0 (the first depth, each pixel its own)
 
 
-@kernel()
+@jit(error_model="numpy")
 def _measure_tile(buffer, base, records, entries, first, last, left, top, halves):
     """Like the forward kernel's tile, with depths (relative to the first one blended, against cancellation)."""
     zero, half_light, one = simd.splat(np.float32(0.0)), simd.splat(np.float32(0.5)), simd.splat(np.float32(1.0))
@@ -82,7 +82,7 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top, halves
                 block += 1
 
 
-@kernel(parallel=True)
+@jit(error_model="numpy", parallel=True)
 def depth_statistics(records, tile_start, tile_end, entries, tile_order, shape, workers):
     """Median z (NaN where more than half the light passes) and variance of z (NaN where nothing was blended)."""
     height, width = shape

@@ -76,6 +76,37 @@ def _geodesic(distance, cost_right, cost_down, sweeps):  # type: ignore[no-untyp
     return distance
 
 
+@jit(nogil=True)
+def _fill_holes(z_m, features, reach):  # type: ignore[no-untyped-def]
+    height, width = z_m.shape
+    out = z_m.copy()
+    for v in range(height):
+        for u in range(width):
+            if not np.isnan(z_m[v, u]):
+                continue
+            best = np.float32(1e9)
+            for dv in range(-reach, reach + 1):
+                for du in range(-reach, reach + 1):
+                    y, x = v + dv, u + du
+                    if y < 0 or x < 0 or y >= height or x >= width or np.isnan(z_m[y, x]):
+                        continue
+                    colour = np.float32(0)
+                    for c in range(3):
+                        colour += abs(features[v, u, c] - features[y, x, c])
+                    cost = colour / np.float32(0.12) + np.sqrt(np.float32(dv * dv + du * du)) / np.float32(2.0)
+                    if cost < best:
+                        best = cost
+                        out[v, u] = z_m[y, x]
+    return out
+
+
+def fill_depth(
+    z_m: Float32[np.ndarray, "h w"], features: Float32[np.ndarray, "h w 3"], reach_px: int = 5
+) -> Float32[np.ndarray, "h w"]:
+    """Depth holes take the depth of the near pixel that looks most alike; wide holes stay NaN."""
+    return np.asarray(_fill_holes(z_m, features, reach_px))  # type: ignore[no-untyped-call]
+
+
 def mean_field(
     unary: Float32[np.ndarray, "h w"], edge_weights: Float32[np.ndarray, "4 h w"], iterations: int
 ) -> Float32[np.ndarray, "h w"]:
