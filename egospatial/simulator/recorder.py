@@ -171,7 +171,7 @@ class _Session:
             rate_hz=float(self.preset.rate_hz),
             audio_file=sound,
             crf=16,
-            preset="veryfast",
+            preset="ultrafast",  # without the macroblock tree, whose look-ahead is not the same twice in x264
         )
         sound.unlink()
 
