@@ -87,7 +87,11 @@ def test_audit_counts_refusals_by_reason_and_template(tmp_path):
     audit = json.loads((tmp_path / "audit.json").read_text())
     assert audit["refusals_by_reason"] == {"margin_not_met": 1, "no_up": 1}
     assert audit["refusals_by_template"] == {"E1": {"no_up": 1}, "M2": {"margin_not_met": 1}}
-    assert audit["questions"] == 1 and audit["keys"] == {"C": 1} and audit["checks_passed"] == {"replay": 1}
+    assert (
+        audit["questions"] == 1
+        and audit["positions"]["histogram"]["C"] == 1
+        and audit["checks_passed"] == {"replay": 1}
+    )
 
 
 def test_poses_times_gaze_and_hands_come_back_as_they_were(tmp_path):
