@@ -17,6 +17,10 @@ from lifting.surfaces import Surfaces, footprint_points
 _SEEN_COSINE = 0.17  # a side seen under less than 10 degrees is not seen
 _CLEAR_COSINE = 0.35
 _DENSITY_SHARE = 0.5
+_WIDE_SHARE = 0.15
+_FEW_SHARE = 0.06
+_MIN_VIEWS_TO_ALIGN = 6
+_PIXELS_PER_VOXEL = 0.9  # of the median view: finer voxels than pixels would seem thinly seen
 _UNSEEN_SHARE = 0.25  # expected growth of an unseen depth towards a square footprint
 _UNSEEN_SIGMA_SHARE = 0.3
 _COMMON_SHARE = 0.8  # of a view's edge error that more views do not average out (measured, docs/lifting.md)
@@ -42,16 +46,19 @@ class RestFit:
 
 
 def agreed_points(observations: list[Observation], config: LiftConfig) -> Float64[np.ndarray, "K 3"]:
-    """Voxel means that stand out of the noise: at least half as dense as the densest place near by.
+    """Voxel means that stand out of the noise.
 
+    They have at least half the views of the best place next to them, 15 % of the best ones within 4 cm, and 6 % of
+    all views.
     Noise spreads a surface over several voxels; the fringe is thin however many views there are, so the test is
     relative, not a count.
     """
     from scipy.spatial import cKDTree
 
-    cloud = VoxelCloud(config.voxel_m)
-    for observation in observations:
-        cloud.add(observation.points_in_world)
+    voxel_m = max(config.voxel_m, _PIXELS_PER_VOXEL * float(np.median([o.pixel_m for o in observations] or [0.0])))
+    cloud = VoxelCloud(voxel_m)
+    for points in _aligned(observations, config):
+        cloud.add(points)
     means = cloud.means
     if len(observations) < 4 or len(means) < 30:
         return means
@@ -59,13 +66,52 @@ def agreed_points(observations: list[Observation], config: LiftConfig) -> Float6
     tree = cKDTree(means)
     near = min(13, len(means))
     distance, index = tree.query(means, k=near)
-    within = distance < 2.5 * config.voxel_m
+    within = distance < 2.5 * voxel_m
     densest = np.where(within, weight[index], 0.0).max(axis=1)
     crowded = within.sum(axis=1) >= 4
     keep = (weight >= _DENSITY_SHARE * densest) & crowded
+    keep &= weight >= _FEW_SHARE * len(observations)
+    keep &= weight >= _WIDE_SHARE * _densest_around(means, weight, config.stray_reach_m)
     if keep.sum() < 20:
         return means
     return _flattened(means[keep], weight[keep], 3.0 * config.voxel_m)
+
+
+def _aligned(observations: list[Observation], config: LiftConfig) -> list[Float64[np.ndarray, "K 3"]]:
+    """The points of every view, shifted onto what the views have in common: pose errors blur edges otherwise.
+
+    Shifts are bounded, taken from whole views only, and their median is taken off again, so that the object as a
+    whole stays where the poses put it.
+    """
+    points = [np.asarray(o.points_in_world, dtype=np.float64) for o in observations]
+    if len(points) < _MIN_VIEWS_TO_ALIGN:
+        return points
+    common = VoxelCloud(config.voxel_m)
+    for own in points:
+        common.add(own)
+    shifts = np.zeros((len(points), 3))
+    for k, (observation, own) in enumerate(zip(observations, points, strict=True)):
+        if not observation.truncated:
+            shift = common.shift_of(own[:: max(1, len(own) // 200)])
+            length = float(np.linalg.norm(shift))
+            shifts[k] = shift if length <= config.max_alignment_m else 0.0
+    whole = np.array([not o.truncated for o in observations])
+    middle = np.median(shifts[whole], axis=0) if whole.any() else np.zeros(3)
+    return [
+        own - (shift - middle if is_whole else 0.0) for own, shift, is_whole in zip(points, shifts, whole, strict=True)
+    ]
+
+
+def _densest_around(
+    points: Float64[np.ndarray, "K 3"], weight: Float64[np.ndarray, "K"], reach_m: float
+) -> Float64[np.ndarray, "K"]:
+    """Largest weight within reach of each point, looked up among the heaviest tenth of the points."""
+    from scipy.spatial import cKDTree
+
+    heavy = np.argsort(-weight, kind="stable")[: max(10, len(weight) // 10)]
+    distance, _ = cKDTree(points[heavy]).query(points)
+    typical = float(np.median(weight[heavy]))
+    return np.where(distance < reach_m, typical, 0.0)
 
 
 def _flattened(
@@ -204,7 +250,11 @@ def _complete_unseen(
     for axis in () if is_round else axes:
         shown = any(clear[k] for k in range(3) if k != axis)
         missing = max(extent[k] for k in axes if k != axis) - extent[axis]
-        if shown or (seen_low[axis] and seen_high[axis]):
+        if seen_low[axis] and seen_high[axis]:
+            continue
+        if shown:
+            if extent[2] > extent[axis] < missing:  # flat towards the viewer: a board, or a jar seen coarsely
+                sigma[axis] = np.hypot(sigma[axis], _UNSEEN_SIGMA_SHARE * missing)
             continue
         sigma[axis] = np.hypot(sigma[axis], _UNSEEN_SIGMA_SHARE * extent[axis])
         if missing <= 2 * noise_m:

@@ -47,6 +47,10 @@ class LiftConfig:
     """Such a depth differs from its neighbours' mean by at most this."""
     voxel_m: float = 0.006
     """Side of the voxels in which the points of several views agree."""
+    max_alignment_m: float = 0.04
+    """Views of a rest are shifted onto each other by at most this (pose errors)."""
+    stray_reach_m: float = 0.04
+    """Strays this close to where most views agree are told by how few views have them."""
     rest_tolerance_m: float = 0.015
     """Points this far (plus 2 sigma and drift) from the resting model do not belong to it."""
     see_through_m: float = 0.02
@@ -89,7 +93,7 @@ class LiftConfig:
     """Frames from which surfaces are collected."""
     surface_static_frames: int = 6
     """Of these, frames in which the static model fills what the sensor does not see."""
-    box_quantile: float = 0.02
+    box_quantile: float = 0.01
     """Share of points cut off at either end of an axis (from 100 points on)."""
     min_extent_m: float = 0.004
     """No side of a box of an observed object is thinner than this."""

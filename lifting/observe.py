@@ -84,6 +84,7 @@ class Observation:
     depth_pixels: int
     mask_pixels: int
     distance_m: float
+    pixel_m: float  # width of a depth pixel at the object
     truncated: bool
     from_static: bool
     coverage: float  # share of the mask with depth on the object
@@ -283,6 +284,7 @@ def _assemble(
         depth_pixels=count,
         mask_pixels=mask_pixels,
         distance_m=distance,
+        pixel_m=distance / view.camera.fx_px,
         truncated=truncated,
         from_static=from_static,
         coverage=coverage,

@@ -203,11 +203,18 @@ def _moves_before(story: Story, segment: RestSegment) -> bool:
 def _trusted(
     segment: RestSegment, moved_before: bool, moves_after: bool, times_s: Float64[np.ndarray, "N"]
 ) -> list[Observation]:
-    """Observations of a rest without its first and last moments where these border on motion."""
+    """Observations of a rest to fit a box to.
+
+    Without its first and last moments where these border on motion, and without views of which the sensor sees less
+    than half the usual share.
+    """
     start = times_s[segment.first_frame] + (_TRIM_S if moved_before else 0.0)
     end = times_s[segment.last_frame] - (_TRIM_S if moves_after else 0.0)
     inner = [o for o in segment.observations if start <= times_s[o.frame] <= end]
-    return inner if len(inner) >= _MIN_TRUSTED else segment.observations
+    inner = inner if len(inner) >= _MIN_TRUSTED else segment.observations
+    usual = float(np.median([o.coverage for o in inner]))
+    covered = [o for o in inner if o.coverage >= 0.5 * usual]
+    return covered if len(covered) >= _MIN_TRUSTED else inner
 
 
 def _cloud_of(observations: list[Observation], config: LiftConfig) -> VoxelCloud:

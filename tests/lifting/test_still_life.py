@@ -44,11 +44,11 @@ def test_everything_is_at_rest_and_nothing_happens(still):
     assert lifted.events == () and all(moved_by(t) == 0.0 for t in lifted.trajectories)
 
 
-def test_centres_and_sides_are_right_to_a_centimetre(still):
+def test_centres_are_right_to_a_centimetre_and_sides_to_twelve_millimetres(still):
     scene, lifted = still
     for thing, found in zip(scene.things, lifted.trajectories, strict=True):
         assert np.linalg.norm(found.centers_in_world[0] - thing.center(0)) < 0.010, thing.label
-        assert np.abs(found.extent_m - thing.extent_m).max() < 0.010, thing.label
+        assert np.abs(found.extent_m - thing.extent_m).max() < 0.012, thing.label
 
 
 def test_long_things_point_where_they_point(still):
