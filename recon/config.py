@@ -50,8 +50,8 @@ class ReconstructConfig:
     """Pixels without sensor depth are masked where masked points of this many frames before and after fall."""
     hand_radius_m: float = 0.06
     """Half thickness that is masked around hand joints and forearm."""
-    forearm_length_m: float = 0.45
-    """Length of the forearm masked beyond the wrist."""
+    arm_length_m: float = 0.7
+    """How far the arm is masked beyond the wrist, towards the likely elbow and on."""
 
     learning_rate_means: float = 4.0e-2
     """Step of the centres, as a share of each Gaussian's own initial size."""

@@ -27,7 +27,8 @@ _MIN_TOLERANCE_M = 0.02
 _TOLERANCE_SIGMAS = 3.0
 _POSE_ANGLE_RAD = 0.004  # pose noise and pixel size blur comparisons by about this angle on slanted surfaces
 _BLIND_PX = 2  # without any sensor depth this near, a pixel is out of the sensor's sight
-_ELBOW_BELOW_M, _ELBOW_ASIDE_M = 0.45, 0.22
+_ELBOW_BELOW_M, _ELBOW_ASIDE_M = 0.45, 0.28
+_ARM_THICKER = 1.5
 _MIN_REGION_PX = 3  # smaller specks are sensor noise
 
 
@@ -184,15 +185,17 @@ def hand_region(
     wrist, knuckle = joints_in_world[0], joints_in_world[9]
     arm = wrist - knuckle if elbow_in_world is None else elbow_in_world - wrist
     length = np.linalg.norm(arm)
-    forearm = [joints_in_world[0]]
+    arm_joints = [wrist]
     if np.isfinite(length) and length > 1e-3:
-        steps = np.linspace(0, config.forearm_length_m, 8)[1:]
-        forearm += [joints_in_world[0] + arm / length * step for step in steps]
+        steps = np.linspace(0, config.arm_length_m, 12)[1:]
+        arm_joints += [wrist + arm / length * step for step in steps]
     chains = [joints_in_world[[0, *range(1 + 4 * finger, 5 + 4 * finger)]] for finger in range(5)]
-    for chain in [*chains, np.array(forearm)]:
-        _draw_chain(
-            mask, se3.transform_points(se3.inverse(world_from_camera), chain), camera, config.hand_radius_m, cv2
-        )
+    camera_from_world = se3.inverse(world_from_camera)
+    for chain in chains:
+        _draw_chain(mask, se3.transform_points(camera_from_world, chain), camera, config.hand_radius_m, cv2)
+    # the arm is thicker, and where its elbow is, is a guess
+    arm_in_camera = se3.transform_points(camera_from_world, np.array(arm_joints))
+    _draw_chain(mask, arm_in_camera, camera, _ARM_THICKER * config.hand_radius_m, cv2)
     return mask.astype(bool)
 
 
@@ -213,7 +216,7 @@ def _draw_chain(
 
 
 def likely_elbows(world_from_camera: Float[np.ndarray, "4 4"], world: World) -> dict[str, Float[np.ndarray, "3"]]:
-    """A wearer's likely elbows: 22 cm to the side of the eyes and 45 cm below them (along gravity if known)."""
+    """A wearer's likely elbows: 28 cm to the side of the eyes and 45 cm below them (along gravity if known)."""
     down = np.array([0.0, 0.0, -1.0]) if world.has_up else world_from_camera[:3, 1]
     right = world_from_camera[:3, 0] - (world_from_camera[:3, 0] @ down) * down
     right = right / max(float(np.linalg.norm(right)), 1e-6)

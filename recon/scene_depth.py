@@ -20,7 +20,7 @@ from recon.survey import small_camera
 T = TypeVar("T")
 
 DEFAULT_WIDTH_PX = 512
-_MODEL_SHARE = 0.5  # the part of static-minus-sensor that is put down to the static model
+_MODEL_SHARE = 0.8  # the part of static-minus-sensor that is put down to the static model
 
 
 class SceneDepth:

@@ -1,9 +1,9 @@
 """A small scene whose truth is a formula: a floor, a wall 2 m ahead, and (if asked for) a ball that rolls by.
 
-    z up |        wall y = 2
-         |   o ball -> x
-         |____________________ floor z = 0
-    cameras at y = 0, z = 1.2, looking along +y and 12 degrees down
+z up |        wall y = 2
+     |   o ball -> x
+     |____________________ floor z = 0
+cameras at y = 0, z = 1.2, looking along +y and 12 degrees down
 """
 
 from dataclasses import dataclass, replace

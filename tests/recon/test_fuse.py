@@ -9,7 +9,7 @@ from recon.fuse import DepthConfig, combine, fuse_frames, object_patch
 from recon.holes import fill_between
 from recon.init import initialise
 from recon.model import empty_model
-from recon.records import DepthOrigin, DynamicMasks, MovingDepth, Reconstruction, ReconReport
+from recon.records import DepthOrigin, DynamicMasks, MovingDepth, ReconReport, Reconstruction
 from recon.scene_depth import SceneDepth
 from recon.views import load_views
 

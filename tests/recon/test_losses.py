@@ -88,7 +88,9 @@ def test_one_outlier_pulls_no_harder_than_a_small_error():
 
 def test_exposure_is_found_exactly_where_there_is_one():
     rgb = np.random.default_rng(0).random((8, 8, 3)).astype(np.float32)
-    gain, offset = exposure_fit(rgb, (rgb * [1.2, 0.8, 1.0] + [0.1, 0.0, -0.05]).astype(np.float32), np.ones((8, 8), bool))
+    gain, offset = exposure_fit(
+        rgb, (rgb * [1.2, 0.8, 1.0] + [0.1, 0.0, -0.05]).astype(np.float32), np.ones((8, 8), bool)
+    )
     np.testing.assert_allclose(gain, [1.2, 0.8, 1.0], atol=1e-4)
     np.testing.assert_allclose(offset, [0.1, 0.0, -0.05], atol=1e-4)
     gain, offset = exposure_fit(rgb, rgb, np.zeros((8, 8), bool))

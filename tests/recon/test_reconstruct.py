@@ -12,7 +12,13 @@ from recon.render import render, surface_depth
 from recon.report import Quality, calibrate_noise
 
 CONFIG = ReconstructConfig(
-    width_px=96, dynamic_width_px=64, max_gaussians=2500, iterations=40, check_every=20, keyframe_step_m=0.02, device="cpu"
+    width_px=96,
+    dynamic_width_px=64,
+    max_gaussians=2500,
+    iterations=40,
+    check_every=20,
+    keyframe_step_m=0.02,
+    device="cpu",
 )
 
 
