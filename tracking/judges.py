@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from geo import se3
 from geo.recording import CanonicalRecording
 from tracking import masks
 from tracking.base import Observation, SceneDepthLike
 from tracking.records import Grounding, MaskState, Outcome, Verdict
-
-_NAN3 = np.full(3, np.nan)
+from tracking.transfer import SurfacePoints
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,9 @@ class GeometricJudge:
     def __init__(
         self, canonical: CanonicalRecording, scene_depth: SceneDepthLike | None, config: JudgeConfig | None = None
     ) -> None:
-        self._canonical, self._scene_depth = canonical, scene_depth
+        self._canonical = canonical
         self.config = config or JudgeConfig()
+        self.surface = SurfacePoints(canonical, scene_depth)
         self._scale = canonical.camera.width_px / 1024
 
     def judge(self, case: Case) -> Verdict:
@@ -89,27 +88,6 @@ class GeometricJudge:
             return float(observation.area_px)
         z_m = float(se3.transform_points(se3.inverse(pose), observation.center_in_world[None])[0, 2])
         return observation.area_px * z_m**2 if z_m > 0.05 else float("nan")
-
-    def point_in_world(self, grounding: Grounding) -> Float[np.ndarray, "3"]:
-        """Where a point lies in space by the sensor's depth; NaN without depth or pose."""
-        pose = self._canonical.world_from_camera[grounding.frame]
-        if self._scene_depth is None or not np.isfinite(pose).all():
-            return _NAN3
-        depth, camera, full = (
-            self._scene_depth.sensor(grounding.frame),
-            self._scene_depth.camera,
-            self._canonical.camera,
-        )
-        if not np.isfinite(depth).any():
-            depth = self._scene_depth.static(grounding.frame).median_z_m
-        ray = full.normalised_points(np.array(grounding.point_xy_px))
-        u = round(float(ray[0] * camera.fx_px + camera.cx_px))
-        v = round(float(ray[1] * camera.fy_px + camera.cy_px))
-        patch = depth[max(0, v - 2) : v + 3, max(0, u - 2) : u + 3]
-        values = patch[np.isfinite(patch)]
-        if len(values) == 0:
-            return _NAN3
-        return np.asarray(se3.transform_points(pose, ray * float(np.percentile(values, 40))))
 
     def _against_points(self, case: Case) -> Verdict:
         observation = case.observation
@@ -151,7 +129,7 @@ class GeometricJudge:
         inside = [masks.distance_px(observation.mask, g.point_xy_px) == 0.0 for g in points if not g.positive]
         if inside:
             out["negative_inside"] = float(sum(inside))
-        places = np.array([self.point_in_world(g) for g in points if g.positive])
+        places = np.array([self.surface.in_world(g) for g in points if g.positive])
         if len(places) and np.isfinite(places).all() and np.isfinite(observation.center_in_world).all():
             size = observation.evidence.get("size_m", 0.0)
             reach = np.linalg.norm(places - observation.center_in_world, axis=-1) - size / 2

@@ -12,12 +12,17 @@ import numpy as np
 from jaxtyping import Bool
 
 from tracking import masks
-from tracking.base import Observation, Prompt, Tracker
+from tracking.base import Observation, Prompt, Session, Tracker
 from tracking.judges import Case, GeometricJudge, Judge
 from tracking.records import Grounding, MaskState, Outcome, Verdict
 
 Ticker = Callable[[int], None]
 _SAME_IOU = 0.3
+_MAX_SEEDS = 4
+_NEIGHBOUR_M = 0.2
+_NAN3 = np.full(3, np.nan)
+_SURE_AGREEMENT = 0.6
+_FIRST_SEED_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -66,16 +71,19 @@ class Follower:
         self._tracker, self._judge, self._metric = tracker, judge, metric
         self._object_id, self._label, self._count = object_id, label, frame_count
         self._tick = tick or (lambda _: None)
+        self._groups: list[PointGroup] = []
 
     def follow(self, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None = None) -> Followed:
         """Track from the first group with a positive point; the others check. Groups come in rising frame order."""
-        first = next(group for group in groups if group.can_seed)
+        self._groups = groups
         result = Followed([None] * self._count)
-        self._run(result, first, range(first.frame + 1, self._count), range(first.frame - 1, -1, -1), taken)
-        trusted = first.frame
-        for group in groups:
-            if group is first or (group.frame == first.frame and group.narration_id == first.narration_id):
-                continue
+        first, session = self._choose_seed(result, groups, taken)
+        self._run(result, session, first.frame, range(first.frame + 1, self._count), range(first.frame - 1, -1, -1))
+        latest = earliest = first.frame  # the trusted frames on both sides
+        others = [group for group in groups if group is not first]
+        later = [group for group in others if group.frame >= first.frame]
+        earlier = [group for group in reversed(others) if group.frame < first.frame]
+        for group in (*later, *earlier):
             verdict = self._check(result, group)
             if verdict.outcome is Outcome.DRIFTED:
                 if group.narration_id != first.narration_id and self._sits_elsewhere(result, group, verdict):
@@ -84,25 +92,71 @@ class Follower:
                     result.elsewhere.append(group)
                     continue
                 if group.frame < first.frame:
-                    verdict = self._mend_before(result, group, first.frame, verdict)
-                elif group.can_seed:
-                    verdict = self._mend_after(result, group, trusted, verdict)
+                    verdict = self._mend_before(result, group, earliest, verdict)
+                elif group.can_seed and group.frame > latest:
+                    verdict = self._mend_after(result, group, latest, verdict)
             result.verdicts.append(verdict)
-            if group.frame >= trusted and (verdict.outcome is Outcome.CONSISTENT or verdict.action):
-                trusted = group.frame
+            if verdict.outcome is Outcome.CONSISTENT or verdict.action:
+                latest, earliest = max(latest, group.frame), min(earliest, group.frame)
         return result
 
-    def _run(
-        self,
-        result: Followed,
-        group: PointGroup,
-        forward: range,
-        backward: range,
-        taken: Bool[np.ndarray, "H W"] | None = None,
-    ) -> None:
-        session = self._tracker.start(group.prompt(), taken)
+    def _start(self, result: Followed, group: PointGroup, taken: Bool[np.ndarray, "H W"] | None = None) -> Session:
         result.tracker_calls += 1
-        result.observations[group.frame] = session.seed
+        return self._tracker.start(self._with_neighbours(group).prompt(), taken)
+
+    def _with_neighbours(self, group: PointGroup) -> PointGroup:
+        """The group with what the same narration marks on the same spot's surroundings in other frames.
+
+        Several points tell the thing from its print. Only points that depth shows unmoved in this frame count.
+        """
+        place = next((self._metric.surface.in_world(point) for point in group.points if point.positive), _NAN3)
+        if not np.isfinite(place).all():
+            return group
+        more = []
+        for other in self._groups:
+            if other.narration_id != group.narration_id or other.frame == group.frame:
+                continue
+            for point in other.points:
+                moved = self._metric.surface.transferred(point, group.frame, _NEIGHBOUR_M, place)
+                if moved is not None:
+                    more.append(moved)
+        return replace(group, points=(*group.points, *more))
+
+    def _choose_seed(
+        self, result: Followed, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None
+    ) -> tuple[PointGroup, Session]:
+        """The first point, unless a later one of the same narration gives a clearly better segment.
+
+        Worth: the tracker's own score, times how well the segment's distance-free area fits the median of all of
+        them (a label or a lid alone stands out against whole views), times 0.7 where depth does not place it.
+        """
+        first = next(group for group in groups if group.can_seed)
+        same = [group for group in groups if group.can_seed and group.narration_id == first.narration_id]
+        picks = np.unique(np.linspace(0, len(same) - 1, min(len(same), _MAX_SEEDS)).round().astype(int))
+        tried = [(same[i], self._start(result, same[i], taken if same[i] is first else None)) for i in picks]
+        worth = self._worth_of_seeds([session.seed for _, session in tried])
+        best = int(np.argmax(worth))
+        chosen = 0 if worth[0] >= _FIRST_SEED_SHARE * worth[best] else best
+        if chosen:
+            group, evidence = tried[chosen][0], {"worth": float(worth[chosen]), "worth_of_first": float(worth[0])}
+            reason = f"the point in frame {group.frame} gives a clearer segment than the first, in frame {first.frame}"
+            action = f"seeded at frame {group.frame}; the first point checks"
+            log = Verdict(self._object_id, group.frame, Outcome.CONSISTENT, "seed", reason, evidence, action)
+            result.verdicts.append(log)
+        return tried[chosen]
+
+    def _worth_of_seeds(self, seeds: list[Observation]) -> np.ndarray:
+        areas = np.array([self._metric.distance_free_area(seed) for seed in seeds])
+        placed = np.array([bool(np.isfinite(seed.center_in_world).all()) for seed in seeds])
+        usual = np.median(areas[placed & (areas > 0)]) if (placed & (areas > 0)).any() else float("nan")
+        worth = np.array([seed.score for seed in seeds]) * np.where(placed | ~placed.any(), 1.0, 0.7)
+        if np.isfinite(usual) and placed.sum() >= 3:
+            ratio = np.where(placed & (areas > 0), np.maximum(areas, 1e-6) / usual, 1.0)
+            worth = worth * np.exp(-np.abs(np.log(ratio)))
+        return np.asarray(worth)
+
+    def _run(self, result: Followed, session: Session, frame: int, forward: range, backward: range) -> None:
+        result.observations[frame] = session.seed
         for frames in (forward, backward):
             if len(frames):
                 for observation in session.propagate(frames):
@@ -137,9 +191,12 @@ class Follower:
         observation = result.observations[group.frame]
         if observation is None or observation.mask is None:
             return False
-        alone = self._ask(result, group.frame)
+        figures, alone = observation.evidence, self._ask(result, group.frame)
         away = verdict.evidence.get("point_distance_m", float("nan"))
-        return alone.outcome is Outcome.CONSISTENT and not away < 0.5 * self._metric.config.near_m
+        strong = figures.get("agreement", figures.get("colour_likeness", 0.0)) >= _SURE_AGREEMENT
+        moved = figures.get("ever_moved", 0.0) > 0
+        near = away < 0.5 * self._metric.config.near_m
+        return alone.outcome is Outcome.CONSISTENT and strong and not moved and not near
 
     def _mend_after(self, result: Followed, group: PointGroup, trusted: int, verdict: Verdict) -> Verdict:
         """A fresh session at the later point: back to the failure, on to the end."""
@@ -148,7 +205,8 @@ class Follower:
         backward = range(group.frame - 1, failure - 1, -1)
         if failure == group.frame:  # the judge saw nothing wrong before: let the two tracks decide
             backward = range(group.frame - 1, trusted, -1)
-        self._run(result, group, range(group.frame + 1, self._count), backward)
+        session = self._start(result, group)
+        self._run(result, session, group.frame, range(group.frame + 1, self._count), backward)
         if failure == group.frame:
             failure = _best_cut(before, result.observations, trusted, group.frame)
             result.observations[:failure] = before[:failure]
@@ -162,7 +220,9 @@ class Follower:
         if not group.can_seed:
             return verdict
         before = list(result.observations)
-        self._run(result, group, range(group.frame + 1, seed_frame), range(group.frame - 1, -1, -1))
+        session = self._start(result, group)
+        ahead, back = range(group.frame + 1, seed_frame), range(group.frame - 1, -1, -1)
+        self._run(result, session, group.frame, ahead, back)
         cut = _best_cut(result.observations, before, group.frame, seed_frame)
         result.observations[cut:] = before[cut:]
         return replace(verdict, action=f"re-initialised at frame {group.frame} (for the frames before {cut})")

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Float32, UInt8
 from geo.cameras import PinholeCamera
 from geo.recording import CanonicalRecording
 from tracking.base import SceneDepthLike
+from tracking.embedded._kernels import fill_depth
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Crop:
     roi: Roi
     rgb: UInt8[np.ndarray, "h w 3"]
     features: Float32[np.ndarray, "h w 3"]
-    z_m: Float32[np.ndarray, "h w"]
+    z_m: Float32[np.ndarray, "h w"]  # narrow holes filled from the pixel that looks most alike
+    measured: Bool[np.ndarray, "h w"]  # where the sensor itself saw
     camera: PinholeCamera
     valid: Bool[np.ndarray, "h w"]
 
@@ -179,8 +181,12 @@ class FrameStore:
         valid = cut(self.canonical.valid_mask.astype(np.uint8), cv2.INTER_NEAREST) > 0
         sensor = self.sensor(frame)
         z_m = np.full(rgb.shape[:2], np.nan, np.float32) if sensor is None else self.sample_depth(sensor, roi)
+        measured = np.isfinite(z_m)
+        features = colour_features(rgb)
+        if measured.any() and not measured.all():
+            z_m = fill_depth(z_m, features)
         camera = self.canonical.camera.cropped(roi.x0, roi.y0, (roi.x1 - roi.x0, roi.y1 - roi.y0)).resized(roi.size_wh)
-        return Crop(roi, rgb, colour_features(rgb), z_m, camera, valid)
+        return Crop(roi, rgb, features, z_m, measured, camera, valid)
 
     def static_crop(self, frame: int, roi: Roi) -> Float32[np.ndarray, "h w"] | None:
         """Depth of the static scene inside a crop."""

@@ -31,6 +31,9 @@ class Memory:
     moving: bool = False
     lost: bool = False
     still_frames: int = 0
+    seen_frames: int = 0
+    ever_moved: bool = False
+    in_hand: Float[np.ndarray, "4 4"] | None = None  # where it would be if a touching hand carried it
     last_step_in_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
     rest_places: list[Float[np.ndarray, "4 4"]] = field(default_factory=list)
 

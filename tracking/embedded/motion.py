@@ -122,6 +122,29 @@ def hand_motions(
     return out
 
 
+def touching_hand(
+    store: FrameStore, frame: int, points_in_world: Float[np.ndarray, "K 3"], reach_m: float = 0.04
+) -> int | None:
+    """Which hand has a joint within reach of the object's surface, the nearest if several; None if none."""
+    best: tuple[float, int] | None = None
+    some = points_in_world[:: max(1, len(points_in_world) // 150)]
+    for number, joints in enumerate(hands_at(store, frame)):
+        known = joints[np.isfinite(joints).all(-1)]
+        if len(known) == 0:
+            continue
+        gap = float(np.linalg.norm(known[:, None] - some[None], axis=-1).min())
+        if gap < reach_m and (best is None or gap < best[0]):
+            best = gap, number
+    return None if best is None else best[1]
+
+
+def hand_motion(store: FrameStore, before: int, after: int, hand: int) -> Float[np.ndarray, "4 4"] | None:
+    """Rigid motion of one hand between two frames, None where it is not seen in both."""
+    start, end = hands_at(store, before)[hand], hands_at(store, after)[hand]
+    both = np.isfinite(start).all(-1) & np.isfinite(end).all(-1)
+    return solve_motion(start[both], end[both], rotation_damping_m=0.01, scale_m=0.02)
+
+
 def hands_at(store: FrameStore, frame: int, tolerance_ns: int = 60_000_000) -> list[Float[np.ndarray, "21 3"]]:
     """Joints in world of every hand track at a frame; NaN where not seen."""
     stamp = int(store.canonical.timestamps_ns[frame])

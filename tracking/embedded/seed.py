@@ -4,7 +4,7 @@ The object is what hangs together around the point: in space (above its support,
 and at a size that a hand can move. Several sizes are tried; the mask whose rim lies on real edges wins.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
@@ -16,6 +16,7 @@ from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
 from tracking.embedded.plane import Plane, find_support, sensor_sigma_m
 
 _NO_DEPTH_HALF_SHARE = 0.16
+_LARGER_BONUS = 0.015
 _RADII_M = (0.03, 0.05, 0.08, 0.12, 0.17)
 
 
@@ -68,13 +69,13 @@ def segment_seed(
     if roi is None:
         return None
     crop = store.crop(prompt.frame, roi)
-    crop = _with_static_depth(store, prompt.frame, crop)
+    crop = _with_filled_depth(store, prompt.frame, crop)
     if prompt.mask is not None:
         return _from_mask(store, prompt, crop, up_in_world)
     seed = _segment(store, prompt, crop, up_in_world, max_object_m, taken)
     tight = _tighter_roi(seed, store, max_side_px)
     if tight is not None:
-        crop = _with_static_depth(store, prompt.frame, store.crop(prompt.frame, tight))
+        crop = _with_filled_depth(store, prompt.frame, store.crop(prompt.frame, tight))
         seed = _segment(store, prompt, crop, up_in_world, max_object_m, taken)
     return seed
 
@@ -94,7 +95,7 @@ def _first_roi(store: FrameStore, prompt: Prompt, max_side_px: int, max_object_m
     probe = make_roi((x, y), (24.0, 24.0), (width, height), max_side_px)
     if probe is None:
         return None
-    crop = _with_static_depth(store, prompt.frame, store.crop(prompt.frame, probe))
+    crop = _with_filled_depth(store, prompt.frame, store.crop(prompt.frame, probe))
     z = depth_at(crop, probe.to_roi(np.array([x, y])))
     side = _NO_DEPTH_HALF_SHARE * width
     if np.isfinite(z):
@@ -115,15 +116,12 @@ def _tighter_roi(seed: Seed, store: FrameStore, max_side_px: int) -> Roi | None:
     return tight if tight is not None and tight.scale > 1.15 * roi.scale else None
 
 
-def _with_static_depth(store: FrameStore, frame: int, crop: Crop) -> Crop:
-    """Fill holes of the sensor from the static scene, only where most of the crop has no sensor depth."""
-    if np.isfinite(crop.z_m).mean() > 0.4:
-        return crop
-    static = store.static_crop(frame, crop.roi)
+def _with_filled_depth(store: FrameStore, frame: int, crop: Crop) -> Crop:
+    """A crop that is mostly hole takes the static scene's depth."""
+    static = store.static_crop(frame, crop.roi) if np.isfinite(crop.z_m).mean() < 0.4 else None
     if static is None:
         return crop
-    z_m = np.where(np.isfinite(crop.z_m), crop.z_m, static)
-    return Crop(crop.roi, crop.rgb, crop.features, z_m, crop.camera, crop.valid)
+    return replace(crop, z_m=np.where(np.isfinite(crop.z_m), crop.z_m, static))
 
 
 def _from_mask(store: FrameStore, prompt: Prompt, crop: Crop, up_in_world: Float[np.ndarray, "3"] | None) -> Seed:
@@ -178,11 +176,25 @@ def _segment(
     for colour_lead in leads:  # by colour; by shape, for things of several colours
         distance = _geodesic_from(crop, points_xy[prompt.positive], geometry, colour_lead)
         for radius in _radii_px(crop, metres_per_px, max_object_m):
-            seed = _grow(crop, prompt, points_xy, geometry, blocked, distance, radius, colour_lead, plane, flat)
-            if best is None or seed.quality > best.quality:
+            shape = geometry + _beyond(crop, z_seed, radius * metres_per_px)
+            seed = _grow(crop, prompt, points_xy, shape, blocked, distance, radius, colour_lead, plane, flat)
+            if best is None or _preference(seed) > _preference(best):
                 best = seed
     assert best is not None
     return best
+
+
+def _preference(seed: Seed) -> float:
+    """Quality, and the larger of two about equally good: a print is part of a thing more often than a thing itself."""
+    return seed.quality + _LARGER_BONUS * float(np.log2(max(1, int(seed.mask.sum()))))
+
+
+def _beyond(crop: Crop, z_seed: float, radius_m: float) -> np.ndarray:
+    """Against pixels that lie much deeper or nearer than an object of this radius reaches."""
+    if not np.isfinite(radius_m):
+        return np.zeros(crop.size_hw, np.float32)
+    limit = 1.8 * radius_m + 0.02 + float(sensor_sigma_m(z_seed))
+    return np.where(np.abs(crop.z_m - z_seed) > limit, np.float32(-2.5), np.float32(0.0))
 
 
 def _cut_mask(mask: Bool[np.ndarray, "H W"], roi: Roi) -> Bool[np.ndarray, "h w"]:
@@ -340,7 +352,7 @@ def _quality(crop: Crop, logits: np.ndarray, geometry: np.ndarray, flat: bool, r
     touch = float(border) / max(1, int(inner.sum()))
     size = np.sqrt(area / np.pi)
     sharp = float(np.abs(np.tanh(logits[inner | outer] / 2)).mean()) if (inner | outer).any() else 0.0
-    fit = np.exp(-0.5 * max(0.0, abs(np.log(size / radius_px)) - 0.7) ** 2)
+    fit = np.exp(-0.5 * max(0.0, abs(np.log(size / radius_px)) - 1.2) ** 2)
     return float(np.clip((0.55 * edge + 0.45 * sharp) * fit - 0.8 * touch, 0, 1))
 
 

@@ -9,7 +9,7 @@ from tracking.embedded.field import colour_bins, colour_model, signed_distance
 from tracking.embedded.frames import Crop, FrameStore
 from tracking.embedded.memory import Memory
 from tracking.embedded.model import ObjectModel
-from tracking.embedded.motion import align, flow_motion, follow, hand_motions, hands_at
+from tracking.embedded.motion import align, flow_motion, follow, hand_motion, hand_motions, hands_at, touching_hand
 from tracking.embedded.plane import find_support, sensor_sigma_m
 from tracking.embedded.predict import Agreement, Prediction, compare, predict, roi_of, tolerance_m
 from tracking.embedded.refine import Evidence, hand_logits, refine, space_evidence
@@ -19,6 +19,10 @@ from tracking.records import MaskState
 Step = tuple[MaskState, float, dict[str, float]]
 
 _STILL_FRAMES = 4
+_YOUNG_FRAMES = 15
+_BONUS = {"rest": 0.06, "held": 0.09}
+_STAYING = ("rest", "left", "held", "hand", "flow")
+_UNSEEN_COST = {"return": 0.6, "onward": 0.3, "left": 0.4}
 _STILL_M = 0.006
 
 
@@ -30,8 +34,12 @@ class Hypothesis:
 
     @property
     def value(self) -> float:
-        """Agreement, with a small bonus for staying: noise alone never moves a thing."""
-        return self.agreement.score + (0.06 if self.kind == "rest" else 0.0)
+        """Agreement, with a small bonus for staying (noise alone never moves a thing) or for staying in the hand.
+
+        A jump to another place needs depth that confirms it: colours alone are found anywhere.
+        """
+        unseen = self.agreement.unknown / max(1, self.agreement.total)
+        return self.agreement.score + _BONUS.get(self.kind, 0.0) - _UNSEEN_COST.get(self.kind, 0.0) * unseen
 
 
 class SpaceStep:
@@ -42,9 +50,11 @@ class SpaceStep:
 
     def advance(self, memory: Memory, frame: int) -> Step:
         """The step; changes the memory in place."""
+        self._carry(memory, frame)
         stay = self._look(memory, frame, memory.world_from_object, "rest")
         best = stay
-        if stay is None or memory.moving or memory.lost or not self._still_there(memory, frame, stay):
+        held = memory.in_hand is not None
+        if stay is None or memory.moving or memory.lost or held or not self._still_there(memory, frame, stay):
             best = self._best_of(memory, frame, stay)
         if best is None:
             return self._out_of_view(memory, frame)
@@ -53,9 +63,29 @@ class SpaceStep:
             or best.agreement.total * self._unscale(best) < self._config.min_visible_px
         ):
             return self._hidden(memory, frame, best)
-        if best.agreement.score < self._config.lost_score:
+        if self._is_lost(memory, best):
             return self._lost(memory, frame, best)
         return self._seen(memory, frame, best)
+
+    def _carry(self, memory: Memory, frame: int) -> None:
+        """Move the place "in the hand" on with a hand that touches the object; forget it when the hand lets go."""
+        assert memory.model is not None
+        place = memory.world_from_object if memory.in_hand is None else memory.in_hand
+        local = memory.model.points_in_object[memory.model.trusted].astype(np.float64)
+        hand = touching_hand(self._store, memory.frame, se3.transform_points(place, local)) if len(local) else None
+        motion = None if hand is None else hand_motion(self._store, memory.frame, frame, hand)
+        memory.in_hand = None if motion is None else motion @ place
+
+    def _is_lost(self, memory: Memory, best: Hypothesis) -> bool:
+        """A thing at rest stays until it is seen to be gone: blur and holes are no evidence of that."""
+        agreement = best.agreement
+        if agreement.score >= self._config.lost_score:
+            return False
+        if best.kind in _STAYING and agreement.hidden_share > 0.3 and agreement.colour_right >= 0.5:
+            return agreement.vacated > 0.15 * agreement.total  # little of it can be seen, and that is right
+        if best.kind not in ("rest", "left") or memory.lost or memory.moving or memory.in_hand is not None:
+            return True
+        return agreement.vacated > 0.3 * agreement.total or agreement.colour_right < 0.3
 
     # ---- hypotheses
 
@@ -109,6 +139,8 @@ class SpaceStep:
 
     def _best_of(self, memory: Memory, frame: int, stay: Hypothesis | None) -> Hypothesis | None:
         found = [] if stay is None else [stay]
+        if stay is not None and memory.in_hand is not None:
+            found = [Hypothesis(stay.crop, stay.prediction, stay.agreement, "left")]
         model = memory.model
         assert model is not None
         pose = self._store.pose(frame)
@@ -136,6 +168,8 @@ class SpaceStep:
                 if motion is not None:
                     out.append(("flow", motion @ here))
         out += [("hand", motion @ here) for motion in hand_motions(self._store, memory.frame, frame, center)]
+        if memory.in_hand is not None:
+            out.append(("held", memory.in_hand))
         if memory.moving:
             out.append(("onward", memory.last_step_in_world @ here))
         if memory.lost or memory.moving:
@@ -145,28 +179,24 @@ class SpaceStep:
     # ---- outcomes
 
     def _out_of_view(self, memory: Memory, frame: int) -> Step:
-        self._carry_unseen(memory, frame)
+        self._carry_unseen(memory)
         memory.visible = False
         return MaskState.ABSENT, float("nan"), {"in_image": 0.0}
 
-    def _carry_unseen(self, memory: Memory, frame: int) -> None:
+    def _carry_unseen(self, memory: Memory) -> None:
         """An object that was moving in a hand goes on with that hand while it cannot be seen."""
-        if not memory.moving or memory.model is None:
-            return
-        center = memory.world_from_object[:3, :3] @ memory.model.center + memory.world_from_object[:3, 3]
-        motions = hand_motions(self._store, memory.frame, frame, center)
-        if motions:
-            memory.world_from_object = motions[0] @ memory.world_from_object
+        if memory.in_hand is not None and memory.moving:
+            memory.world_from_object = memory.in_hand.copy()
 
     def _hidden(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
         assert memory.model is not None
-        self._carry_unseen(memory, frame)
+        self._carry_unseen(memory)
         memory.visible = False
         return MaskState.ABSENT, float("nan"), _figures(best, memory.model)
 
     def _lost(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
         assert memory.model is not None
-        self._carry_unseen(memory, frame)
+        self._carry_unseen(memory)
         memory.visible, memory.lost = False, True
         return MaskState.UNKNOWN, float("nan"), {**_figures(best, memory.model), "lost": 1.0}
 
@@ -174,11 +204,14 @@ class SpaceStep:
         pose = self._store.pose(frame)
         assert pose is not None and memory.model is not None
         self._settle(memory, best)
+        memory.seen_frames += 1
         plane = None if memory.moving or memory.flat else memory.plane
         crop, prediction = best.crop, best.prediction
         points = crop_points_in_world(crop, pose)
         sharpness = 0.45 if memory.moving else 0.6
-        evidence = space_evidence(crop, prediction, memory.model, points, pose[:3, 3], plane, sharpness)
+        evidence = space_evidence(
+            crop, prediction, memory.model, points, pose[:3, 3], plane, sharpness, memory.seen_frames <= _YOUNG_FRAMES
+        )
         geometry = evidence.geometry + hand_logits(points, hands_at(self._store, frame))
         if memory.moving:
             geometry = geometry + self._moving_logits(frame, crop)
@@ -194,7 +227,11 @@ class SpaceStep:
         memory.crop, memory.logits, memory.area_px = crop, logits, area
         memory.visible, memory.lost, memory.gain = True, False, best.agreement.gain
         self._renew_support(memory, crop, logits, points, pose)
-        figures = {**_figures(best, memory.model), "moving": float(memory.moving)}
+        figures = {
+            **_figures(best, memory.model),
+            "moving": float(memory.moving),
+            "ever_moved": float(memory.ever_moved),
+        }
         return MaskState.VISIBLE, _score(best.agreement, logits), figures
 
     def _settle(self, memory: Memory, best: Hypothesis) -> None:
@@ -207,7 +244,7 @@ class SpaceStep:
             return np.asarray(transform[:3, :3] @ center + transform[:3, 3])
 
         step_m = float(np.linalg.norm(at(place) - at(memory.world_from_object)))
-        if best.kind == "rest":
+        if best.kind in ("rest", "left"):
             memory.still_frames += 1
             memory.last_step_in_world = np.eye(4)
         elif step_m > (self._config.moved_m if not memory.moving else 0.0):
@@ -215,9 +252,12 @@ class SpaceStep:
             memory.world_from_object = place
             memory.still_frames = 0 if step_m > _STILL_M else memory.still_frames + 1
             if not memory.moving and best.kind != "return":
-                memory.moving, memory.plane = True, None
+                memory.moving, memory.plane, memory.ever_moved = True, None, True
         else:
             memory.still_frames += 1
+        sure = best.agreement.confirmed > 0.3 * best.agreement.total and best.agreement.score > 0.4
+        if memory.in_hand is not None and (best.kind != "left" or sure):
+            memory.in_hand = memory.world_from_object.copy()
         if memory.moving and memory.still_frames >= _STILL_FRAMES:
             memory.moving, memory.still_frames = False, _STILL_FRAMES
             memory.rest_places.append(memory.world_from_object.copy())
@@ -260,7 +300,7 @@ class SpaceStep:
         assert model is not None
         mask = logits > 0
         distance = signed_distance(mask)
-        core = (logits > 1.0) & np.isfinite(crop.z_m) & (distance > (1.0 if mask.sum() > 150 else 0.0))
+        core = (logits > 1.0) & crop.measured & (distance > (1.0 if mask.sum() > 150 else 0.0))
         expected = np.where(prediction.mask, prediction.z_m, np.nan)
         residual = np.abs(crop.z_m - expected)
         core &= ~(residual > 1.5 * tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
