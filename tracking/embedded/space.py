@@ -1,11 +1,13 @@
 """One step with depth and pose: is the object where it was, did it move, or is it gone?"""
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from geo import se3
 from tracking.embedded.config import EmbeddedConfig
-from tracking.embedded.field import colour_bins, colour_model, signed_distance
+from tracking.embedded.field import colour_bins, colour_model
 from tracking.embedded.frames import Crop, FrameStore
 from tracking.embedded.memory import Memory
 from tracking.embedded.model import ObjectModel
@@ -14,6 +16,7 @@ from tracking.embedded.plane import find_support, sensor_sigma_m
 from tracking.embedded.predict import Agreement, Prediction, compare, predict, roi_of, tolerance_m
 from tracking.embedded.refine import Evidence, hand_logits, refine, space_evidence
 from tracking.embedded.seed import crop_points_in_world, fill_holes
+from tracking.embedded.surface import surface_under
 from tracking.records import MaskState
 
 Step = tuple[MaskState, float, dict[str, float]]
@@ -223,7 +226,7 @@ class SpaceStep:
         area = float((logits > 0).sum()) * self._unscale(best)
         if area < self._config.min_visible_px:
             return self._hidden(memory, frame, best)
-        self._learn(memory, best, logits, points, pose)
+        self._learn(memory, best, logits, pose)
         memory.crop, memory.logits, memory.area_px = crop, logits, area
         memory.visible, memory.lost, memory.gain = True, False, best.agreement.gain
         self._renew_support(memory, crop, logits, points, pose)
@@ -292,20 +295,18 @@ class SpaceStep:
         if plane is not None:
             memory.plane, memory.plane_seen_from_m = plane, z_m
 
-    def _learn(
-        self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], points: np.ndarray, pose: np.ndarray
-    ) -> None:
+    def _learn(self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], pose: np.ndarray) -> None:
         """Add what was surely seen of the object; count what turned out not to be it."""
         model, prediction, crop = memory.model, best.prediction, best.crop
         assert model is not None
-        mask = logits > 0
-        distance = signed_distance(mask)
-        core = (logits > 1.0) & crop.measured & (distance > (1.0 if mask.sum() > 150 else 0.0))
         expected = np.where(prediction.mask, prediction.z_m, np.nan)
-        residual = np.abs(crop.z_m - expected)
-        core &= ~(residual > 1.5 * tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
-        confident = best.agreement.score > (0.6 if memory.moving else 0.4)
+        residual = crop.z_m - expected
+        limit = tolerance_m(np.where(np.isfinite(expected), expected, 1.0))
+        surface = surface_under(crop, logits > 0.5)
+        core = np.isfinite(surface) & ~(np.abs(surface - expected) > 1.5 * limit)
+        confident = best.agreement.score > (0.6 if memory.moving else 0.35)
         if confident and core.sum() >= 8:
+            points = crop_points_in_world(replace(crop, z_m=surface), pose)
             back = se3.inverse(prediction.world_from_object)
             local = points[core] @ back[:3, :3].T.astype(np.float32) + back[:3, 3].astype(np.float32)
             features = crop.features[core] - np.array([best.agreement.gain, 0, 0], np.float32)
@@ -316,8 +317,7 @@ class SpaceStep:
             seen = colour_model(colour_bins(crop.features[core], -best.agreement.gain))
             memory.colours = memory.colours.blended(seen, 0.08)
         if confident and not memory.moving:
-            wrong = prediction.mask & (residual < tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
-            wrong &= logits < -1.0
+            wrong = prediction.mask & crop.measured & (residual > -limit) & (logits < -1.0)
             if wrong.any():
                 model.miss(prediction.index[wrong].astype(np.int64))
 
