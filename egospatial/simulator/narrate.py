@@ -14,6 +14,7 @@ from egospatial.simulator.timeline import Happening, Timeline
 MIN_AREA_AT_1024_PX = 150.0
 MIN_DEPTH_AT_1024_PX = 3.0  # of a point inside its mask
 WANTED_POINTS = 6
+_MOST_HIDDEN = (0.15, 0.3, 0.5)  # shares of an object that may be hidden in a good frame, best first
 _REASONS = {
     "jar": ("it closes tightly", "it is half full"),
     "can": ("it is still sealed", "it rolls if it lies on its side"),
@@ -54,19 +55,18 @@ def grounding_points(
     """Up to ``WANTED_POINTS`` per object: the first good frame of every rest, then frames spread over the others.
 
     A frame is good if the object shows at least 150 px (at the canonical size of 1024, scaled with it), hardly
-    anything hides it and it is not cut by the border of the view much; the first point is always at rest.
+    anything hides it and it is not cut by the border of the view much; the first point is always at rest. A rest in
+    which something always hides a part of the object takes a frame in which the least is hidden.
     """
     out: dict[int, tuple[Point, ...]] = {}
     for index, rests in enumerate(timeline.rests):
-        good = _good_frames(index, sightings, preset)
+        graded = [_good_frames(index, sightings, preset, most_hidden) for most_hidden in _MOST_HIDDEN]
+        good = next((frames for frames in graded if len(frames) >= 4), graded[-1])
         chosen: list[int] = []
         for rest in rests:
-            inside = [
-                f
-                for f in good
-                if rest.start_s + 0.25 <= f / preset.rate_hz < rest.end_s - 0.15
-                or (rest.start_s == 0.0 and f / preset.rate_hz < rest.end_s - 0.15)
-            ]
+            begin_s = 0.0 if rest.start_s == 0.0 else rest.start_s + 0.25
+            within = [[f for f in frames if begin_s <= f / preset.rate_hz < rest.end_s - 0.15] for frames in graded]
+            inside = next((frames for frames in within if frames), [])
             if inside:
                 chosen.append(_nearby_best(inside, inside[0], index, sightings, 4))
         first = min(chosen, default=None)
@@ -84,7 +84,8 @@ def grounding_points(
     return out
 
 
-def _good_frames(index: int, sightings: list[tuple[Sighting, ...]], preset: Preset) -> list[int]:
+def _good_frames(index: int, sightings: list[tuple[Sighting, ...]], preset: Preset, most_hidden: float) -> list[int]:
+    """Frames that show enough of the object, with at most this share of it hidden."""
     scale = preset.canonical_size_px / 1024
     table = [row[index] for row in sightings]
     areas = np.array([item.visible_pixels for item in table], dtype=np.float64)
@@ -95,11 +96,7 @@ def _good_frames(index: int, sightings: list[tuple[Sighting, ...]], preset: Pres
     with np.errstate(invalid="ignore"):
         inside = (xy > 0.06 * size).all(axis=1) & (xy < 0.94 * size).all(axis=1)
     enough = (areas >= MIN_AREA_AT_1024_PX * scale**2) & (depth >= max(1.0, MIN_DEPTH_AT_1024_PX * scale)) & inside
-    for most_hidden in (0.15, 0.3, 0.5):
-        frames = np.flatnonzero(enough & (hidden <= most_hidden))
-        if len(frames) >= 4:
-            break
-    return [int(frame) for frame in frames]
+    return [int(frame) for frame in np.flatnonzero(enough & (hidden <= most_hidden))]
 
 
 def _nearby_best(frames: list[int], first: int, index: int, sightings: list[tuple[Sighting, ...]], span: int) -> int:
@@ -117,7 +114,8 @@ def narrations(
 ) -> list[dict[str, Any]]:
     """Entries of narrations.jsonl in order of time; every point goes with the saying of its object nearest in time."""
     last = (preset.frame_count - 1) / preset.rate_hz
-    sayings = [_about(item, scene, rng, last) for item in timeline.happenings if item.kind in _ABOUT]
+    told = [item for item in timeline.happenings if item.kind in _ABOUT]
+    sayings = [saying for item in told if (saying := _about(item, scene, rng, last)).start_s < last]
     spoken = {saying.object_index for saying in sayings}
     for index in range(len(scene.specs)):
         if index not in spoken and points.get(index):
