@@ -63,6 +63,7 @@ class Crop:
     measured: Bool[np.ndarray, "h w"]  # where the sensor itself saw
     camera: PinholeCamera
     valid: Bool[np.ndarray, "h w"]
+    on_hand: Bool[np.ndarray, "h w"] | None = None  # where a known hand is in front; None: no hand near
 
     @property
     def size_hw(self) -> tuple[int, int]:

@@ -123,10 +123,11 @@ def compare(crop: Crop, prediction: Prediction, model: ObjectModel, gain: float 
     sensor, expected = crop.z_m[inside], prediction.z_m[inside]
     residual = sensor - expected
     limit = tolerance_m(expected)
-    known = np.isfinite(residual)
+    hidden = np.zeros(len(residual), bool) if crop.on_hand is None else crop.on_hand[inside]
+    known = np.isfinite(residual) & ~hidden
     confirmed = known & (np.abs(residual) <= limit)
-    vacated, occluded = known & (residual > limit), known & (residual < -limit)
-    visible = confirmed | ~known
+    vacated, occluded = known & (residual > limit), hidden | (known & (residual < -limit))
+    visible = confirmed | ~(known | hidden)
     colours, wanted = crop.features[inside], model.features[prediction.index[inside]]
     if gain is None:
         gain = float(np.median(colours[visible, 0] - wanted[visible, 0])) if visible.any() else 0.0
@@ -137,7 +138,7 @@ def compare(crop: Crop, prediction: Prediction, model: ObjectModel, gain: float 
         int(confirmed.sum()),
         int(vacated.sum()),
         int(occluded.sum()),
-        int((~known).sum()),
+        int((~(known | hidden)).sum()),
         float(right.mean()) if len(right) else 0.5,
         gain,
     )

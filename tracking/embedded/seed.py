@@ -13,7 +13,7 @@ from tracking.base import Prompt
 from tracking.embedded._kernels import geodesic
 from tracking.embedded.field import colour_bins, colour_logits, colour_model, signed_distance, smooth_logits
 from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
-from tracking.embedded.plane import Plane, find_backdrop, find_support, sensor_sigma_m
+from tracking.embedded.plane import Plane, find_support, sensor_sigma_m
 
 _NO_DEPTH_HALF_SHARE = 0.16
 _LARGER_BONUS = 0.015
@@ -170,8 +170,7 @@ def _segment(
         ray = crop.camera.normalised_points(np.array([u, v])) * z_seed
         seed_in_world = pose[:3, :3] @ ray + pose[:3, 3]
         plane = find_support(points, seed_in_world, pose[:3, 3], up_in_world)
-        backdrop = find_backdrop(points, seed_in_world, pose[:3, 3])
-        geometry, flat = _geometry_logits(points, crop, plane, backdrop, seed_in_world, z_seed, max_object_m)
+        geometry, flat = _geometry_logits(points, crop, plane, seed_in_world, z_seed, max_object_m)
     best: Seed | None = None
     leads = (1.0,) if flat or not np.isfinite(z_seed) else (1.0, 0.2)
     for colour_lead in leads:  # by colour; by shape, for things of several colours
@@ -213,26 +212,17 @@ def _radii_px(crop: Crop, metres_per_px: float, max_object_m: float) -> list[flo
 
 
 def _geometry_logits(
-    points: np.ndarray,
-    crop: Crop,
-    plane: Plane | None,
-    backdrop: Plane | None,
-    seed_in_world: np.ndarray,
-    z_seed: float,
-    max_object_m: float,
+    points: np.ndarray, crop: Crop, plane: Plane | None, seed_in_world: np.ndarray, z_seed: float, max_object_m: float
 ) -> tuple[np.ndarray, bool]:
     """What space says about each pixel: too far away, on the support, or standing over it."""
     known = np.isfinite(crop.z_m)
     far = np.linalg.norm(points - seed_in_world, axis=-1)
     logits = np.where(known & (far > max_object_m), -4.0, 0.0)
     flat = False
-    sigma = sensor_sigma_m(np.where(known, crop.z_m, 1.0))
-    threshold = np.maximum(0.005, 1.7 * sigma)
-    if backdrop is not None:
-        over = ((backdrop.height_m(points) - threshold) / threshold).clip(-1.5, 0.5)
-        logits = logits + np.where(known, 1.4 * over, 0.0)
     if plane is not None:
         height = plane.height_m(points)
+        sigma = sensor_sigma_m(np.where(known, crop.z_m, 1.0))
+        threshold = np.maximum(0.005, 1.7 * sigma)
         near = far < 0.03
         seed_heights = height[known & near] if (known & near).any() else np.array([plane.height_m(seed_in_world)])
         flat = bool(np.median(seed_heights) < max(0.006, 2.0 * float(sensor_sigma_m(z_seed))))

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Float32
 
 from geo import se3
 from tracking.embedded.config import EmbeddedConfig
-from tracking.embedded.field import colour_bins, colour_model
+from tracking.embedded.field import colour_bins, colour_model, signed_distance
 from tracking.embedded.frames import Crop, FrameStore
 from tracking.embedded.memory import Memory
 from tracking.embedded.model import ObjectModel
@@ -16,7 +16,6 @@ from tracking.embedded.plane import find_support, sensor_sigma_m
 from tracking.embedded.predict import Agreement, Prediction, compare, predict, roi_of, tolerance_m
 from tracking.embedded.refine import Evidence, hand_logits, refine, space_evidence
 from tracking.embedded.seed import crop_points_in_world, fill_holes
-from tracking.embedded.surface import surface_under
 from tracking.records import MaskState
 
 Step = tuple[MaskState, float, dict[str, float]]
@@ -59,6 +58,9 @@ class SpaceStep:
         held = memory.in_hand is not None
         if stay is None or memory.moving or memory.lost or held or not self._still_there(memory, frame, stay):
             best = self._best_of(memory, frame, stay)
+        if held and self._let_go(memory, frame):
+            memory.in_hand, memory.lost = None, False
+            best = stay
         if best is None:
             return self._out_of_view(memory, frame)
         if (
@@ -71,13 +73,23 @@ class SpaceStep:
         return self._seen(memory, frame, best)
 
     def _carry(self, memory: Memory, frame: int) -> None:
-        """Move the place "in the hand" on with a hand that touches the object; forget it when the hand lets go."""
+        """Move the place "in the hand" on with a hand that touches the object; forget it when the hand lets go.
+
+        A hand that is out of sight is not a hand that let go: the place waits until the hand is seen again.
+        """
         assert memory.model is not None
+        since = memory.frame if memory.in_hand is None else memory.hand_frame
         place = memory.world_from_object if memory.in_hand is None else memory.in_hand
         local = memory.model.points_in_object[memory.model.trusted].astype(np.float64)
-        hand = touching_hand(self._store, memory.frame, se3.transform_points(place, local)) if len(local) else None
-        motion = None if hand is None else hand_motion(self._store, memory.frame, frame, hand)
-        memory.in_hand = None if motion is None else motion @ place
+        hand = touching_hand(self._store, since, se3.transform_points(place, local)) if len(local) else None
+        if hand is None:
+            memory.in_hand = None
+            return
+        if not np.isfinite(hands_at(self._store, frame)[hand]).any():
+            memory.in_hand = place if memory.in_hand is not None else None
+            return
+        motion = hand_motion(self._store, since, frame, hand)
+        memory.in_hand, memory.hand_frame = None if motion is None else motion @ place, frame
 
     def _is_lost(self, memory: Memory, best: Hypothesis) -> bool:
         """A thing at rest stays until it is seen to be gone: blur and holes are no evidence of that."""
@@ -86,9 +98,24 @@ class SpaceStep:
             return False
         if best.kind in _STAYING and agreement.hidden_share > 0.3 and agreement.colour_right >= 0.5:
             return agreement.vacated > 0.15 * agreement.total  # little of it can be seen, and that is right
-        if best.kind not in ("rest", "left") or memory.lost or memory.moving or memory.in_hand is not None:
+        if best.kind in ("held", "hand") and agreement.vacated < 0.12 * agreement.total:
+            good = agreement.confirmed + 0.5 * agreement.unknown
+            return good < 0.12 * agreement.total  # shade and blur change colours, not places
+        just_left = best.kind == "rest" and memory.moving and memory.in_hand is None and not memory.lost
+        if best.kind not in ("rest", "left") or (
+            not just_left and (memory.lost or memory.moving or memory.in_hand is not None)
+        ):
             return True
         return agreement.vacated > 0.3 * agreement.total or agreement.colour_right < 0.3
+
+    def _let_go(self, memory: Memory, frame: int) -> bool:
+        """True if the sensor sees through the place where the object would be if the hand still held it."""
+        assert memory.in_hand is not None
+        held = self._look(memory, frame, memory.in_hand, "held")
+        if held is None:
+            return False
+        agreement = held.agreement
+        return agreement.vacated > max(0.25 * agreement.total, 1.5 * agreement.confirmed)
 
     # ---- hypotheses
 
@@ -100,10 +127,16 @@ class SpaceStep:
         crop = self._store.crop(frame, roi)
         pose = self._store.pose(frame)
         assert pose is not None
+        crop = self._with_hands(crop, frame, pose)
         prediction = predict(crop, memory.model, world_from_object, pose, share)
         if not (prediction.mask & crop.valid).any():
             return None
         return Hypothesis(crop, prediction, compare(crop, prediction, memory.model), kind)
+
+    def _with_hands(self, crop: Crop, frame: int, pose: np.ndarray) -> Crop:
+        """Mark where a known hand is: fingers lie so close to what they hold that depth alone cannot tell them apart."""
+        on_hand = hand_logits(crop_points_in_world(crop, pose), hands_at(self._store, frame)) < -0.5
+        return replace(crop, on_hand=on_hand) if on_hand.any() else crop
 
     @staticmethod
     def _unscale(hypothesis: Hypothesis) -> float:
@@ -206,7 +239,7 @@ class SpaceStep:
     def _seen(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
         pose = self._store.pose(frame)
         assert pose is not None and memory.model is not None
-        self._settle(memory, best)
+        self._settle(memory, best, hand_seen=memory.hand_frame == frame)
         memory.seen_frames += 1
         plane = None if memory.moving or memory.flat else memory.plane
         crop, prediction = best.crop, best.prediction
@@ -226,7 +259,7 @@ class SpaceStep:
         area = float((logits > 0).sum()) * self._unscale(best)
         if area < self._config.min_visible_px:
             return self._hidden(memory, frame, best)
-        self._learn(memory, best, logits, pose)
+        self._learn(memory, best, logits, points, pose)
         memory.crop, memory.logits, memory.area_px = crop, logits, area
         memory.visible, memory.lost, memory.gain = True, False, best.agreement.gain
         self._renew_support(memory, crop, logits, points, pose)
@@ -237,7 +270,7 @@ class SpaceStep:
         }
         return MaskState.VISIBLE, _score(best.agreement, logits), figures
 
-    def _settle(self, memory: Memory, best: Hypothesis) -> None:
+    def _settle(self, memory: Memory, best: Hypothesis, hand_seen: bool) -> None:
         """Adopt the winning place, and say whether the object moves or rests."""
         place = best.prediction.world_from_object
         assert memory.model is not None
@@ -259,7 +292,7 @@ class SpaceStep:
         else:
             memory.still_frames += 1
         sure = best.agreement.confirmed > 0.3 * best.agreement.total and best.agreement.score > 0.4
-        if memory.in_hand is not None and (best.kind != "left" or sure):
+        if memory.in_hand is not None and hand_seen and (best.kind != "left" or sure):
             memory.in_hand = memory.world_from_object.copy()
         if memory.moving and memory.still_frames >= _STILL_FRAMES:
             memory.moving, memory.still_frames = False, _STILL_FRAMES
@@ -295,18 +328,20 @@ class SpaceStep:
         if plane is not None:
             memory.plane, memory.plane_seen_from_m = plane, z_m
 
-    def _learn(self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], pose: np.ndarray) -> None:
+    def _learn(
+        self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], points: np.ndarray, pose: np.ndarray
+    ) -> None:
         """Add what was surely seen of the object; count what turned out not to be it."""
         model, prediction, crop = memory.model, best.prediction, best.crop
         assert model is not None
+        mask = logits > 0
+        distance = signed_distance(mask)
+        core = (logits > 1.0) & crop.measured & (distance > (1.0 if mask.sum() > 150 else 0.0))
         expected = np.where(prediction.mask, prediction.z_m, np.nan)
-        residual = crop.z_m - expected
-        limit = tolerance_m(np.where(np.isfinite(expected), expected, 1.0))
-        surface = surface_under(crop, logits > 0.5)
-        core = np.isfinite(surface) & ~(np.abs(surface - expected) > 1.5 * limit)
-        confident = best.agreement.score > (0.6 if memory.moving else 0.35)
+        residual = np.abs(crop.z_m - expected)
+        core &= ~(residual > 1.5 * tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
+        confident = best.agreement.score > (0.6 if memory.moving else 0.4)
         if confident and core.sum() >= 8:
-            points = crop_points_in_world(replace(crop, z_m=surface), pose)
             back = se3.inverse(prediction.world_from_object)
             local = points[core] @ back[:3, :3].T.astype(np.float32) + back[:3, 3].astype(np.float32)
             features = crop.features[core] - np.array([best.agreement.gain, 0, 0], np.float32)
@@ -317,7 +352,8 @@ class SpaceStep:
             seen = colour_model(colour_bins(crop.features[core], -best.agreement.gain))
             memory.colours = memory.colours.blended(seen, 0.08)
         if confident and not memory.moving:
-            wrong = prediction.mask & crop.measured & (residual > -limit) & (logits < -1.0)
+            wrong = prediction.mask & (residual < tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
+            wrong &= logits < -1.0
             if wrong.any():
                 model.miss(prediction.index[wrong].astype(np.int64))
 
