@@ -66,14 +66,15 @@ def test_resting_objects_are_followed_forth_and_back_from_their_points(still):
     assert tracks.size_wh_px == (256, 256) and tracks.tracker == "embedded"
 
 
-def test_every_later_point_leaves_a_verdict_with_evidence(still):
+def test_every_other_point_leaves_a_verdict_with_evidence(still):
+    """The clearest of a narration's points seeds (and says so); all the others check, later ones first."""
     *_, tracks = still
-    assert [(v.object_id, v.frame, v.outcome) for v in tracks.verdicts] == [
-        (1, 8, Outcome.CONSISTENT),
-        (1, 19, Outcome.CONSISTENT),
-        (3, 19, Outcome.CONSISTENT),
-    ]
-    assert all(v.evidence["point_distance_px"] == 0 and v.judge == "geometric" for v in tracks.verdicts)
+    seeds = [v for v in tracks.verdicts if v.judge == "seed"]
+    checks = [v for v in tracks.verdicts if v.judge == "geometric"]
+    assert len(seeds) + len(checks) == len(tracks.verdicts)
+    assert [(v.object_id, v.frame) for v in seeds] == [(1, 8)] and seeds[0].action.startswith("seeded at frame 8")
+    assert [(v.object_id, v.frame) for v in checks] == [(1, 19), (1, 0), (3, 19)]
+    assert all(v.outcome is Outcome.CONSISTENT and v.evidence["point_distance_px"] == 0 for v in checks)
 
 
 def test_the_same_input_gives_the_same_bytes_also_when_resumed_after_an_object(still):
@@ -191,7 +192,7 @@ def test_t5_memory_does_not_grow_with_the_length_of_the_recording():
         tracemalloc.stop()
         return out
 
-    peak(6)
+    peak(60)  # what is loaded and compiled once
     assert peak(60) < 1.05 * peak(30)
 
 

@@ -134,7 +134,7 @@ class SpaceStep:
         return Hypothesis(crop, prediction, compare(crop, prediction, memory.model), kind)
 
     def _with_hands(self, crop: Crop, frame: int, pose: np.ndarray) -> Crop:
-        """Mark where a known hand is: fingers lie so close to what they hold that depth alone cannot tell them apart."""
+        """Mark where a known hand is: fingers lie so close to what they hold that depth cannot tell them apart."""
         on_hand = hand_logits(crop_points_in_world(crop, pose), hands_at(self._store, frame)) < -0.5
         return replace(crop, on_hand=on_hand) if on_hand.any() else crop
 
