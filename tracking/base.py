@@ -52,7 +52,6 @@ class Prompt:
     positive: Bool[np.ndarray, "P"]
     box_xyxy_px: Float[np.ndarray, "4"] | None = None
     mask: Bool[np.ndarray, "H W"] | None = None
-    expected_area_px: float | None = None  # a hint: about what the object should cover, from earlier sight of it
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ class Session(Protocol):
     def propagate(self, frames: Iterable[int]) -> Iterator[Observation]:
         """Follow the object through frames that lead away from the seed, one step at a time.
 
-        Each call starts at the seed and owes nothing to earlier calls (drift one way must not spoil the other).
-        The window is the caller's: memory is bounded by the session, not by the number of frames.
+        Each call starts at the seed again (with what the session has learnt of the object). The window is the
+        caller's: memory is bounded by the session, not by the number of frames.
         """
         ...
 

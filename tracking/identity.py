@@ -7,7 +7,7 @@ import numpy as np
 
 from tracking import masks
 from tracking.records import MaskState, MaskTrack, NarrationSet, Outcome, Verdict
-from tracking.seeding import PointGroup
+from tracking.repair import PointGroup
 
 DUPLICATE_IOU = 0.8
 DUPLICATE_FRAMES = 3

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from geo import se3
 from geo.recording import CanonicalRecording
@@ -89,14 +88,6 @@ class GeometricJudge:
             return float(observation.area_px)
         z_m = float(se3.transform_points(se3.inverse(pose), observation.center_in_world[None])[0, 2])
         return observation.area_px * z_m**2 if z_m > 0.05 else float("nan")
-
-    def area_px_at(self, distance_free_area: float, place_in_world: Float[np.ndarray, "3"], frame: int) -> float:
-        """Pixels that an object of this distance-free area covers at a place; NaN where depth or pose is missing."""
-        pose = self._canonical.world_from_camera[frame]
-        if not (np.isfinite(pose).all() and np.isfinite(place_in_world).all()):
-            return float("nan")
-        z_m = float(se3.transform_points(se3.inverse(pose), place_in_world)[2])
-        return distance_free_area / z_m**2 if z_m > 0.05 else float("nan")
 
     def _against_points(self, case: Case) -> Verdict:
         observation = case.observation

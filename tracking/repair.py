@@ -12,18 +12,36 @@ import numpy as np
 from jaxtyping import Bool
 
 from tracking import masks
-from tracking.base import Observation, Session, Tracker
+from tracking.base import Observation, Prompt, Session, Tracker
 from tracking.judges import Case, GeometricJudge, Judge
 from tracking.records import Grounding, MaskState, Outcome, Verdict
-from tracking.seeding import Anchor, PointGroup, Seeder
-
-__all__ = ["Followed", "Follower", "PointGroup"]
 
 Ticker = Callable[[int], None]
 _SAME_IOU = 0.3
-_DECAYED_IOU = 0.6
-_WORTHY_SHARE = 0.8
+_MAX_SEEDS = 4
+_NEIGHBOUR_M = 0.2
+_NAN3 = np.full(3, np.nan)
 _SURE_AGREEMENT = 0.6
+_FIRST_SEED_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class PointGroup:
+    """What one narration marks on one object in one frame."""
+
+    narration_id: str
+    frame: int
+    points: tuple[Grounding, ...]
+
+    @property
+    def can_seed(self) -> bool:
+        """True with at least one positive point."""
+        return any(point.positive for point in self.points)
+
+    def prompt(self) -> Prompt:
+        """The group as a tracker's prompt."""
+        points = np.array([point.point_xy_px for point in self.points], dtype=np.float64).reshape(-1, 2)
+        return Prompt(self.frame, points, np.array([point.positive for point in self.points], dtype=bool))
 
 
 @dataclass
@@ -53,57 +71,89 @@ class Follower:
         self._tracker, self._judge, self._metric = tracker, judge, metric
         self._object_id, self._label, self._count = object_id, label, frame_count
         self._tick = tick or (lambda _: None)
-        self._seeder = Seeder(tracker, metric, ())
-        self._anchors: list[Anchor] = []
-        self._latest = self._earliest = 0
+        self._groups: list[PointGroup] = []
 
     def follow(self, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None = None) -> Followed:
-        """Track from the seeding group; the others check. Groups come in rising frame order."""
+        """Track from the first group with a positive point; the others check. Groups come in rising frame order."""
+        self._groups = groups
         result = Followed([None] * self._count)
-        self._seeder = Seeder(self._tracker, self._metric, groups)
-        self._anchors, chosen = self._seeder.anchors(taken)
-        seed = self._anchors[chosen]
-        if chosen:
-            result.verdicts.append(self._seed_verdict(self._anchors[0], seed))
-        start = seed.group.frame
-        self._run(result, seed.session, start, range(start + 1, self._count), range(start - 1, -1, -1))
-        self._latest = self._earliest = start  # the trusted frames on both sides
-        others = [group for group in groups if group is not seed.group]
-        later = [group for group in others if group.frame >= start]
-        earlier = [group for group in reversed(others) if group.frame < start]
+        first, session = self._choose_seed(result, groups, taken)
+        self._run(result, session, first.frame, range(first.frame + 1, self._count), range(first.frame - 1, -1, -1))
+        latest = earliest = first.frame  # the trusted frames on both sides
+        others = [group for group in groups if group is not first]
+        later = [group for group in others if group.frame >= first.frame]
+        earlier = [group for group in reversed(others) if group.frame < first.frame]
         for group in (*later, *earlier):
-            self._hold_against(result, group, seed)
-        result.tracker_calls = self._seeder.calls
+            verdict = self._check(result, group)
+            if verdict.outcome is Outcome.DRIFTED:
+                if group.narration_id != first.narration_id and self._sits_elsewhere(result, group, verdict):
+                    reason = f"{verdict.reason}; the track is sure of its own place"
+                    result.verdicts.append(replace(verdict, reason=reason, action="taken as another object"))
+                    result.elsewhere.append(group)
+                    continue
+                if group.frame < first.frame:
+                    verdict = self._mend_before(result, group, earliest, verdict)
+                elif group.can_seed and group.frame > latest:
+                    verdict = self._mend_after(result, group, latest, verdict)
+            result.verdicts.append(verdict)
+            if verdict.outcome is Outcome.CONSISTENT or verdict.action:
+                latest, earliest = max(latest, group.frame), min(earliest, group.frame)
         return result
 
-    def _hold_against(self, result: Followed, group: PointGroup, seed: Anchor) -> None:
-        """Check one group, and mend the track where it has drifted."""
-        verdict = self._check(result, group, seed)
-        if verdict.outcome is Outcome.DRIFTED:
-            if group.narration_id != seed.group.narration_id and self._sits_elsewhere(result, group, verdict):
-                reason = f"{verdict.reason}; the track is sure of its own place"
-                result.verdicts.append(replace(verdict, reason=reason, action="taken as another object"))
-                result.elsewhere.append(group)
-                return
-            if group.can_seed and group.frame < self._earliest:
-                verdict = self._mend_before(result, group, verdict)
-            elif group.can_seed and group.frame > self._latest:
-                verdict = self._mend_after(result, group, verdict)
-        result.verdicts.append(verdict)
-        if verdict.outcome is Outcome.CONSISTENT or verdict.action:
-            self._latest, self._earliest = max(self._latest, group.frame), min(self._earliest, group.frame)
+    def _start(self, result: Followed, group: PointGroup, taken: Bool[np.ndarray, "H W"] | None = None) -> Session:
+        result.tracker_calls += 1
+        return self._tracker.start(self._with_neighbours(group).prompt(), taken)
 
-    def _seed_verdict(self, first: Anchor, seed: Anchor) -> Verdict:
-        frame = seed.group.frame
-        reason = f"the point in frame {frame} gives a clearer segment than the first, in frame {first.group.frame}"
-        evidence = {"worth": seed.worth, "worth_of_first": first.worth}
-        action = f"seeded at frame {frame}; the first point checks"
-        return Verdict(self._object_id, frame, Outcome.CONSISTENT, "seed", reason, evidence, action)
+    def _with_neighbours(self, group: PointGroup) -> PointGroup:
+        """The group with what the same narration marks on the same spot's surroundings in other frames.
 
-    def _session_at(self, result: Followed, group: PointGroup) -> Session:
-        """The session already started at this group, or a fresh one that knows the object's size."""
-        known = next((anchor.session for anchor in self._anchors if anchor.group is group), None)
-        return known or self._seeder.start(group, usual_area=self._usual_area(result, group.frame))
+        Several points tell the thing from its print. Only points that depth shows unmoved in this frame count.
+        """
+        place = next((self._metric.surface.in_world(point) for point in group.points if point.positive), _NAN3)
+        if not np.isfinite(place).all():
+            return group
+        more = []
+        for other in self._groups:
+            if other.narration_id != group.narration_id or other.frame == group.frame:
+                continue
+            for point in other.points:
+                moved = self._metric.surface.transferred(point, group.frame, _NEIGHBOUR_M, place)
+                if moved is not None:
+                    more.append(moved)
+        return replace(group, points=(*group.points, *more))
+
+    def _choose_seed(
+        self, result: Followed, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None
+    ) -> tuple[PointGroup, Session]:
+        """The first point, unless a later one of the same narration gives a clearly better segment.
+
+        Worth: the tracker's own score, times how well the segment's distance-free area fits the median of all of
+        them (a label or a lid alone stands out against whole views), times 0.7 where depth does not place it.
+        """
+        first = next(group for group in groups if group.can_seed)
+        same = [group for group in groups if group.can_seed and group.narration_id == first.narration_id]
+        picks = np.unique(np.linspace(0, len(same) - 1, min(len(same), _MAX_SEEDS)).round().astype(int))
+        tried = [(same[i], self._start(result, same[i], taken if same[i] is first else None)) for i in picks]
+        worth = self._worth_of_seeds([session.seed for _, session in tried])
+        best = int(np.argmax(worth))
+        chosen = 0 if worth[0] >= _FIRST_SEED_SHARE * worth[best] else best
+        if chosen:
+            group, evidence = tried[chosen][0], {"worth": float(worth[chosen]), "worth_of_first": float(worth[0])}
+            reason = f"the point in frame {group.frame} gives a clearer segment than the first, in frame {first.frame}"
+            action = f"seeded at frame {group.frame}; the first point checks"
+            log = Verdict(self._object_id, group.frame, Outcome.CONSISTENT, "seed", reason, evidence, action)
+            result.verdicts.append(log)
+        return tried[chosen]
+
+    def _worth_of_seeds(self, seeds: list[Observation]) -> np.ndarray:
+        areas = np.array([self._metric.distance_free_area(seed) for seed in seeds])
+        placed = np.array([bool(np.isfinite(seed.center_in_world).all()) for seed in seeds])
+        usual = np.median(areas[placed & (areas > 0)]) if (placed & (areas > 0)).any() else float("nan")
+        worth = np.array([seed.score for seed in seeds]) * np.where(placed | ~placed.any(), 1.0, 0.7)
+        if np.isfinite(usual) and placed.sum() >= 3:
+            ratio = np.where(placed & (areas > 0), np.maximum(areas, 1e-6) / usual, 1.0)
+            worth = worth * np.exp(-np.abs(np.log(ratio)))
+        return np.asarray(worth)
 
     def _run(self, result: Followed, session: Session, frame: int, forward: range, backward: range) -> None:
         result.observations[frame] = session.seed
@@ -133,34 +183,8 @@ class Follower:
         result.judge_calls += 1
         return self._judge.judge(self._case(result, frame, points))
 
-    def _check(self, result: Followed, group: PointGroup, seed: Anchor) -> Verdict:
-        """The judge's verdict; a mask that holds the point but not the thing around it has decayed: drifted too."""
-        verdict = self._ask(result, group.frame, group.points)
-        anchor = next((anchor for anchor in self._anchors if anchor.group is group), None)
-        observation = result.observations[group.frame]
-        if verdict.outcome is not Outcome.CONSISTENT or anchor is None or observation is None:
-            return verdict
-        fresh = anchor.session.seed.mask
-        if fresh is None or observation.mask is None:
-            return verdict
-        overlap = masks.iou(fresh, observation.mask)
-        evidence = {**verdict.evidence, "fresh_overlap": overlap}
-        if (
-            overlap >= _DECAYED_IOU
-            or anchor.worth < _WORTHY_SHARE * seed.worth
-            or not self._fits_better(anchor.session.seed, observation, seed.session.seed)
-        ):
-            return replace(verdict, evidence=evidence)
-        reason = f"the mask holds the point, but a fresh segment there shares only {overlap:.2f} with it"
-        return replace(verdict, outcome=Outcome.DRIFTED, reason=reason, evidence=evidence)
-
-    def _fits_better(self, fresh: Observation, tracked: Observation, seed: Observation) -> bool:
-        """True if the fresh segment's size (distance-free) is clearly nearer to the seed's than the track's is."""
-        sizes = [self._metric.distance_free_area(one) for one in (fresh, tracked, seed)]
-        if not (np.isfinite(sizes).all() and min(sizes) > 0):
-            return False
-        off_fresh, off_tracked = (abs(float(np.log(size / sizes[2]))) for size in sizes[:2])
-        return off_fresh + 0.2 < off_tracked
+    def _check(self, result: Followed, group: PointGroup) -> Verdict:
+        return self._ask(result, group.frame, group.points)
 
     def _sits_elsewhere(self, result: Followed, group: PointGroup, verdict: Verdict) -> bool:
         """True if the track is believed at its own place while the point lies clearly away from it."""
@@ -174,15 +198,14 @@ class Follower:
         near = away < 0.5 * self._metric.config.near_m
         return alone.outcome is Outcome.CONSISTENT and strong and not moved and not near
 
-    def _mend_after(self, result: Followed, group: PointGroup, verdict: Verdict) -> Verdict:
+    def _mend_after(self, result: Followed, group: PointGroup, trusted: int, verdict: Verdict) -> Verdict:
         """A fresh session at the later point: back to the failure, on to the end."""
-        trusted = self._latest
         failure, calls = self.localise(result, trusted, group.frame)
         before = list(result.observations)
         backward = range(group.frame - 1, failure - 1, -1)
         if failure == group.frame:  # the judge saw nothing wrong before: let the two tracks decide
             backward = range(group.frame - 1, trusted, -1)
-        session = self._session_at(result, group)
+        session = self._start(result, group)
         self._run(result, session, group.frame, range(group.frame + 1, self._count), backward)
         if failure == group.frame:
             failure = _best_cut(before, result.observations, trusted, group.frame)
@@ -192,15 +215,15 @@ class Follower:
         action = f"re-initialised at frame {group.frame} (failure localised to frame {failure})"
         return replace(verdict, action=action, evidence={**verdict.evidence, "judge_calls": float(calls)})
 
-    def _mend_before(self, result: Followed, group: PointGroup, verdict: Verdict) -> Verdict:
-        """The same for a point before the seed: its session runs back to the start, and on to where the two meet.
-
-        Where both follow the same thing, each frame belongs to the nearer of the two anchors.
-        """
-        before, limit = list(result.observations), self._earliest
-        ahead, back = range(group.frame + 1, limit), range(group.frame - 1, -1, -1)
-        self._run(result, self._session_at(result, group), group.frame, ahead, back)
-        cut = min(_best_cut(result.observations, before, group.frame, limit), (group.frame + limit) // 2 + 1)
+    def _mend_before(self, result: Followed, group: PointGroup, seed_frame: int, verdict: Verdict) -> Verdict:
+        """The same for a point before the seed frame (another narration marked it): only frames before change."""
+        if not group.can_seed:
+            return verdict
+        before = list(result.observations)
+        session = self._start(result, group)
+        ahead, back = range(group.frame + 1, seed_frame), range(group.frame - 1, -1, -1)
+        self._run(result, session, group.frame, ahead, back)
+        cut = _best_cut(result.observations, before, group.frame, seed_frame)
         result.observations[cut:] = before[cut:]
         return replace(verdict, action=f"re-initialised at frame {group.frame} (for the frames before {cut})")
 

@@ -12,8 +12,7 @@ from tracking.embedded.config import EmbeddedConfig
 from tracking.identity import ObjectPlan, plan_objects, resolve_duplicates, second_plan
 from tracking.judges import GeometricJudge, Judge, JudgeConfig
 from tracking.records import MaskState, MaskTrack, NarrationSet, Outcome, TrackSet, Verdict, decode_rle
-from tracking.repair import Follower
-from tracking.seeding import PointGroup
+from tracking.repair import Follower, PointGroup
 
 Progress = Callable[[int, int, str], None]
 

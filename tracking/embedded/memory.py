@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Float, Float32
 
-from tracking.embedded.field import ColourModel, colour_bins, colour_model
+from tracking.embedded.field import ColourModel, colour_bins, colour_model, signed_distance
 from tracking.embedded.frames import Crop, FrameStore
 from tracking.embedded.model import ObjectModel
 from tracking.embedded.plane import Plane
 from tracking.embedded.seed import Seed, crop_points_in_world
-from tracking.embedded.surface import surface_under
 
 
 @dataclass
@@ -54,20 +53,22 @@ def memory_of(store: FrameStore, frame: int, seed: Seed) -> Memory:
     pose = store.pose(frame)
     if pose is None or not mask.any():
         return memory
-    if (mask & np.isfinite(crop.z_m)).sum() < max(8, 0.15 * mask.sum()):
+    points = crop_points_in_world(crop, pose)
+    inside = mask & np.isfinite(crop.z_m)
+    if inside.sum() < max(8, 0.15 * mask.sum()):
         return memory
-    surface = surface_under(crop, mask)
-    core = np.isfinite(surface)
-    if core.sum() < 8:
-        return memory
-    cloud = crop_points_in_world(replace(crop, z_m=surface), pose)[core].astype(np.float64)
+    core = inside & (signed_distance(mask) > (1.0 if mask.sum() > 150 else 0.0))
+    core = core if core.sum() >= 8 else inside
+    cloud = points[core].astype(np.float64)
     center = np.median(cloud, axis=0)
-    z_m = float(np.median(surface[core]))
+    near = np.linalg.norm(cloud - center, axis=-1) < 3.5 * np.median(np.linalg.norm(cloud - center, axis=-1)) + 0.01
+    z_m = float(np.median(crop.z_m[core]))
     grain = 1.6 * z_m / crop.camera.fx_px
-    memory.model = ObjectModel(float(np.clip(max(grain, np.ptp(cloud, axis=0).max() / 40), 0.002, 0.02)))
+    voxel = float(np.clip(max(grain, np.ptp(cloud[near], axis=0).max() / 40), 0.002, 0.02))
+    memory.model = ObjectModel(voxel)
     memory.world_from_object = np.eye(4)
     memory.world_from_object[:3, 3] = center
-    memory.model.fuse((cloud - center).astype(np.float32), crop.features[core])
+    memory.model.fuse((cloud[near] - center).astype(np.float32), crop.features[core][near])
     memory.model.hits[:] = 3.0
     look = pose[:3, 3] - center
     memory.model.add_view(look / np.linalg.norm(look))

@@ -70,19 +70,6 @@ def find_support(
     return _refined(cloud, best[1], best[2], tolerance)
 
 
-def find_backdrop(
-    points_in_world: Float32[np.ndarray, "h w 3"],
-    seed_in_world: Float[np.ndarray, "3"],
-    camera_in_world: Float[np.ndarray, "3"],
-    reach_m: float = 0.5,
-) -> Plane | None:
-    """A large plane of any direction that the seed stands clearly in front of (a wall behind a shelf, say)."""
-    gap = 0.02 + 2.5 * float(sensor_sigma_m(float(np.linalg.norm(seed_in_world - camera_in_world))))
-    far = np.linalg.norm(points_in_world - seed_in_world, axis=-1)
-    plane = find_support(points_in_world, seed_in_world, camera_in_world, None, exclude=far < gap, reach_m=reach_m)
-    return plane if plane is not None and float(plane.height_m(seed_in_world)) > gap else None
-
-
 def _through(
     triple: Float[np.ndarray, "3 3"], camera: Float[np.ndarray, "3"], up: Float[np.ndarray, "3"] | None
 ) -> tuple[np.ndarray, float] | None:

@@ -118,14 +118,8 @@ def tolerance_m(z_m: np.ndarray) -> np.ndarray:
 
 
 def compare(crop: Crop, prediction: Prediction, model: ObjectModel, gain: float | None = None) -> Agreement:
-    """Sort the predicted pixels by what is seen there; colours up to one common gain in brightness.
-
-    The rim of one pixel does not count where enough is left: there a model a little too wide looks through.
-    """
-    import cv2
-
-    core = cv2.erode(prediction.mask.astype(np.uint8), np.ones((3, 3), np.uint8)) > 0
-    inside = (core if core.sum() > 0.4 * prediction.mask.sum() else prediction.mask) & crop.valid
+    """Sort the predicted pixels by what is seen there; colours up to one common gain in brightness."""
+    inside = prediction.mask & crop.valid
     sensor, expected = crop.z_m[inside], prediction.z_m[inside]
     residual = sensor - expected
     limit = tolerance_m(expected)

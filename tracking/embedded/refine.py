@@ -40,14 +40,13 @@ def space_evidence(
     camera_in_world: Float[np.ndarray, "3"],
     plane: Plane | None,
     sharpness: float,
-    growth: float = 0.0,
+    may_grow: bool = False,
 ) -> Evidence:
     """What prediction and depth say about each pixel.
 
-    What stands over the support and hangs together with the prediction is the object too (memories lack parts), if
-    its area is at most ``growth`` times the predicted one. ``plane`` None while the object moves or is too flat for
-    depth to part it from its support. Outside the predicted rim the prior is softer the newer the direction of view
-    is: there may be sides not seen yet.
+    ``may_grow``: what stands over the support and hangs together with the prediction is the object (young memories
+    lack parts). ``plane`` None while the object moves or is too flat for depth to part it from its support. Outside the
+    predicted rim the prior is softer the newer the direction of view is: there may be sides not seen yet.
     """
     import cv2
 
@@ -76,9 +75,8 @@ def space_evidence(
         height = plane.height_m(points_in_world)
         threshold = np.maximum(0.004, 1.5 * sensor_sigma_m(crop.z_m))
         low = np.isfinite(height) & (height < threshold)
-        if growth > 0:
-            standing = np.isfinite(height) & (height > 1.5 * threshold)
-            grown = _standing_together(crop, prediction.mask, standing, growth)
+        if may_grow:
+            grown = _standing_together(crop, prediction.mask, np.isfinite(height) & (height > 1.5 * threshold))
             geometry[grown & ~inside] += 1.5
             prior = np.where(grown, np.maximum(prior, -0.8), prior)
         geometry[low] -= (3.0 * ((threshold - height) / threshold).clip(0, 1.3))[low]
@@ -89,9 +87,7 @@ def space_evidence(
     return Evidence(prior.astype(np.float32), geometry, core, rest)
 
 
-def _standing_together(
-    crop: Crop, predicted: np.ndarray, standing: np.ndarray, growth: float
-) -> Bool[np.ndarray, "h w"]:
+def _standing_together(crop: Crop, predicted: np.ndarray, standing: np.ndarray) -> Bool[np.ndarray, "h w"]:
     """The connected region over the support that holds the prediction, cut at depth steps; empty if far too large."""
     import cv2
 
@@ -103,7 +99,7 @@ def _standing_together(
     held[0] = 0
     region = np.isin(labels, np.flatnonzero(held > 0.2 * max(1, int(predicted.sum()))))
     touches = region[0].any() or region[-1].any() or region[:, 0].any() or region[:, -1].any()
-    if region.sum() > growth * predicted.sum() or touches:
+    if region.sum() > 2.5 * predicted.sum() or touches:
         return np.zeros_like(predicted)
     wider = np.asarray(cv2.dilate(region.astype(np.uint8), np.ones((3, 3), np.uint8))) > 0
     return np.asarray(wider & standing)

@@ -13,11 +13,10 @@ from tracking.base import Prompt
 from tracking.embedded._kernels import geodesic
 from tracking.embedded.field import colour_bins, colour_logits, colour_model, signed_distance, smooth_logits
 from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
-from tracking.embedded.plane import Plane, find_backdrop, find_support, sensor_sigma_m
+from tracking.embedded.plane import Plane, find_support, sensor_sigma_m
 
 _NO_DEPTH_HALF_SHARE = 0.16
 _LARGER_BONUS = 0.015
-_SIZE_SLACK, _SIZE_COST = 0.5, 0.25  # in doublings of the area; quality lost per doubling beyond the slack
 _RADII_M = (0.03, 0.05, 0.08, 0.12, 0.17)
 
 
@@ -171,8 +170,7 @@ def _segment(
         ray = crop.camera.normalised_points(np.array([u, v])) * z_seed
         seed_in_world = pose[:3, :3] @ ray + pose[:3, 3]
         plane = find_support(points, seed_in_world, pose[:3, 3], up_in_world)
-        backdrop = find_backdrop(points, seed_in_world, pose[:3, 3])
-        geometry, flat = _geometry_logits(points, crop, plane, backdrop, seed_in_world, z_seed, max_object_m)
+        geometry, flat = _geometry_logits(points, crop, plane, seed_in_world, z_seed, max_object_m)
     best: Seed | None = None
     leads = (1.0,) if flat or not np.isfinite(z_seed) else (1.0, 0.2)
     for colour_lead in leads:  # by colour; by shape, for things of several colours
@@ -180,22 +178,15 @@ def _segment(
         for radius in _radii_px(crop, metres_per_px, max_object_m):
             shape = geometry + _beyond(crop, z_seed, radius * metres_per_px)
             seed = _grow(crop, prompt, points_xy, shape, blocked, distance, radius, colour_lead, plane, flat)
-            if best is None or _preference(seed, prompt) > _preference(best, prompt):
+            if best is None or _preference(seed) > _preference(best):
                 best = seed
     assert best is not None
     return best
 
 
-def _preference(seed: Seed, prompt: Prompt) -> float:
-    """Quality, and the size: as expected if that is known, else the larger of two about equally good.
-
-    A print is part of a thing more often than a thing itself.
-    """
-    area_px = max(1, int(seed.mask.sum())) / seed.crop.roi.scale**2
-    if prompt.expected_area_px is None:
-        return seed.quality + _LARGER_BONUS * float(np.log2(area_px))
-    off = max(0.0, abs(float(np.log2(area_px / max(1.0, prompt.expected_area_px)))) - _SIZE_SLACK)
-    return seed.quality - _SIZE_COST * off
+def _preference(seed: Seed) -> float:
+    """Quality, and the larger of two about equally good: a print is part of a thing more often than a thing itself."""
+    return seed.quality + _LARGER_BONUS * float(np.log2(max(1, int(seed.mask.sum()))))
 
 
 def _beyond(crop: Crop, z_seed: float, radius_m: float) -> np.ndarray:
@@ -221,26 +212,17 @@ def _radii_px(crop: Crop, metres_per_px: float, max_object_m: float) -> list[flo
 
 
 def _geometry_logits(
-    points: np.ndarray,
-    crop: Crop,
-    plane: Plane | None,
-    backdrop: Plane | None,
-    seed_in_world: np.ndarray,
-    z_seed: float,
-    max_object_m: float,
+    points: np.ndarray, crop: Crop, plane: Plane | None, seed_in_world: np.ndarray, z_seed: float, max_object_m: float
 ) -> tuple[np.ndarray, bool]:
     """What space says about each pixel: too far away, on the support, or standing over it."""
     known = np.isfinite(crop.z_m)
     far = np.linalg.norm(points - seed_in_world, axis=-1)
     logits = np.where(known & (far > max_object_m), -4.0, 0.0)
     flat = False
-    sigma = sensor_sigma_m(np.where(known, crop.z_m, 1.0))
-    threshold = np.maximum(0.005, 1.7 * sigma)
-    if backdrop is not None:
-        over = ((backdrop.height_m(points) - threshold) / threshold).clip(-1.5, 0.5)
-        logits = logits + np.where(known, 1.4 * over, 0.0)
     if plane is not None:
         height = plane.height_m(points)
+        sigma = sensor_sigma_m(np.where(known, crop.z_m, 1.0))
+        threshold = np.maximum(0.005, 1.7 * sigma)
         near = far < 0.03
         seed_heights = height[known & near] if (known & near).any() else np.array([plane.height_m(seed_in_world)])
         flat = bool(np.median(seed_heights) < max(0.006, 2.0 * float(sensor_sigma_m(z_seed))))

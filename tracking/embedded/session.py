@@ -9,6 +9,7 @@ from tracking.base import Observation, Prompt
 from tracking.embedded.config import EmbeddedConfig
 from tracking.embedded.frames import Crop, FrameStore
 from tracking.embedded.memory import Memory, memory_of
+from tracking.embedded.model import ObjectModel
 from tracking.embedded.picture import PictureStep
 from tracking.embedded.seed import Seed
 from tracking.embedded.space import SpaceStep
@@ -30,6 +31,7 @@ class EmbeddedSession:
         self._start = memory_of(store, prompt.frame, seed)
         self._space = SpaceStep(store, config, up_in_world)
         self._picture = PictureStep(store, config)
+        self._learnt: ObjectModel | None = None
         self._seed = observation(store, self._start, MaskState.VISIBLE, seed.quality, {"quality": seed.quality})
 
     @property
@@ -40,12 +42,16 @@ class EmbeddedSession:
     def propagate(self, frames: Iterable[int]) -> Iterator[Observation]:
         """See ``tracking.base.Session``."""
         memory = self._start.copy()
+        if self._learnt is not None:
+            memory.model = self._learnt.copy()
         for frame in frames:
             in_space = memory.model is not None and self._store.pose(frame) is not None
             step = self._space if in_space else self._picture
             state, score, evidence = step.advance(memory, frame)
             memory.frame = frame
             yield observation(self._store, memory, state, score, evidence)
+        if memory.model is not None and not memory.lost:
+            self._learnt = memory.model
 
 
 def observation(

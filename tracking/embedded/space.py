@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Float32
 
 from geo import se3
 from tracking.embedded.config import EmbeddedConfig
-from tracking.embedded.field import colour_bins, colour_model
+from tracking.embedded.field import colour_bins, colour_model, signed_distance
 from tracking.embedded.frames import Crop, FrameStore
 from tracking.embedded.memory import Memory
 from tracking.embedded.model import ObjectModel
@@ -16,14 +16,12 @@ from tracking.embedded.plane import find_support, sensor_sigma_m
 from tracking.embedded.predict import Agreement, Prediction, compare, predict, roi_of, tolerance_m
 from tracking.embedded.refine import Evidence, hand_logits, refine, space_evidence
 from tracking.embedded.seed import crop_points_in_world, fill_holes
-from tracking.embedded.surface import surface_under
 from tracking.records import MaskState
 
 Step = tuple[MaskState, float, dict[str, float]]
 
 _STILL_FRAMES = 4
 _YOUNG_FRAMES = 15
-_GROWTH_YOUNG, _GROWTH_OLD = 2.5, 1.5  # largest area over the predicted one
 _BONUS = {"rest": 0.06, "held": 0.09}
 _STAYING = ("rest", "left", "held", "hand", "flow")
 _UNSEEN_COST = {"return": 0.6, "onward": 0.3, "left": 0.4}
@@ -65,7 +63,10 @@ class SpaceStep:
             best = stay
         if best is None:
             return self._out_of_view(memory, frame)
-        if self._covered(memory, best) or best.agreement.total * self._unscale(best) < self._config.min_visible_px:
+        if (
+            best.agreement.hidden_share > 0.85
+            or best.agreement.total * self._unscale(best) < self._config.min_visible_px
+        ):
             return self._hidden(memory, frame, best)
         if self._is_lost(memory, best):
             return self._lost(memory, frame, best)
@@ -101,19 +102,11 @@ class SpaceStep:
             good = agreement.confirmed + 0.5 * agreement.unknown
             return good < 0.12 * agreement.total  # shade and blur change colours, not places
         just_left = best.kind == "rest" and memory.moving and memory.in_hand is None and not memory.lost
-        if best.kind not in ("rest", "left") or (not just_left and (memory.lost or memory.moving)):
+        if best.kind not in ("rest", "left") or (
+            not just_left and (memory.lost or memory.moving or memory.in_hand is not None)
+        ):
             return True
-        return agreement.vacated > 0.3 * agreement.total
-
-    @staticmethod
-    def _covered(memory: Memory, best: Hypothesis) -> bool:
-        """Something nearer hides it; or, where the sensor is blind, it looks unlike itself though nothing took it."""
-        agreement = best.agreement
-        if agreement.hidden_share > 0.85:
-            return True
-        blind = agreement.unknown + agreement.occluded > 0.7 * agreement.total
-        unlike = agreement.colour_right < 0.35 and agreement.vacated < 0.1 * agreement.total
-        return blind and unlike and best.kind in ("rest", "left") and not memory.moving
+        return agreement.vacated > 0.3 * agreement.total or agreement.colour_right < 0.3
 
     def _let_go(self, memory: Memory, frame: int) -> bool:
         """True if the sensor sees through the place where the object would be if the hand still held it."""
@@ -252,8 +245,9 @@ class SpaceStep:
         crop, prediction = best.crop, best.prediction
         points = crop_points_in_world(crop, pose)
         sharpness = 0.45 if memory.moving else 0.6
-        growth = _GROWTH_YOUNG if memory.seen_frames <= _YOUNG_FRAMES else _GROWTH_OLD
-        evidence = space_evidence(crop, prediction, memory.model, points, pose[:3, 3], plane, sharpness, growth)
+        evidence = space_evidence(
+            crop, prediction, memory.model, points, pose[:3, 3], plane, sharpness, memory.seen_frames <= _YOUNG_FRAMES
+        )
         geometry = evidence.geometry + hand_logits(points, hands_at(self._store, frame))
         if memory.moving:
             geometry = geometry + self._moving_logits(frame, crop)
@@ -265,7 +259,7 @@ class SpaceStep:
         area = float((logits > 0).sum()) * self._unscale(best)
         if area < self._config.min_visible_px:
             return self._hidden(memory, frame, best)
-        self._learn(memory, best, logits, pose)
+        self._learn(memory, best, logits, points, pose)
         memory.crop, memory.logits, memory.area_px = crop, logits, area
         memory.visible, memory.lost, memory.gain = True, False, best.agreement.gain
         self._renew_support(memory, crop, logits, points, pose)
@@ -334,18 +328,20 @@ class SpaceStep:
         if plane is not None:
             memory.plane, memory.plane_seen_from_m = plane, z_m
 
-    def _learn(self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], pose: np.ndarray) -> None:
+    def _learn(
+        self, memory: Memory, best: Hypothesis, logits: Float32[np.ndarray, "h w"], points: np.ndarray, pose: np.ndarray
+    ) -> None:
         """Add what was surely seen of the object; count what turned out not to be it."""
         model, prediction, crop = memory.model, best.prediction, best.crop
         assert model is not None
+        mask = logits > 0
+        distance = signed_distance(mask)
+        core = (logits > 1.0) & crop.measured & (distance > (1.0 if mask.sum() > 150 else 0.0))
         expected = np.where(prediction.mask, prediction.z_m, np.nan)
-        residual = crop.z_m - expected
-        limit = tolerance_m(np.where(np.isfinite(expected), expected, 1.0))
-        surface = surface_under(crop, logits > 0.5)
-        core = np.isfinite(surface) & ~(np.abs(surface - expected) > 1.5 * limit)
-        confident = best.agreement.score > (0.6 if memory.moving else 0.35)
+        residual = np.abs(crop.z_m - expected)
+        core &= ~(residual > 1.5 * tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
+        confident = best.agreement.score > (0.6 if memory.moving else 0.4)
         if confident and core.sum() >= 8:
-            points = crop_points_in_world(replace(crop, z_m=surface), pose)
             back = se3.inverse(prediction.world_from_object)
             local = points[core] @ back[:3, :3].T.astype(np.float32) + back[:3, 3].astype(np.float32)
             features = crop.features[core] - np.array([best.agreement.gain, 0, 0], np.float32)
@@ -356,7 +352,8 @@ class SpaceStep:
             seen = colour_model(colour_bins(crop.features[core], -best.agreement.gain))
             memory.colours = memory.colours.blended(seen, 0.08)
         if confident and not memory.moving:
-            wrong = prediction.mask & crop.measured & (residual > -limit) & (logits < -1.0)
+            wrong = prediction.mask & (residual < tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
+            wrong &= logits < -1.0
             if wrong.any():
                 model.miss(prediction.index[wrong].astype(np.int64))
 
