@@ -9,9 +9,8 @@ import numpy as np
 
 from benchmarks.accept.harness import ROOT, Letter, egospatial, samples
 
-OUT = ROOT / "out" / "accept" / "kitchen"
+SCRATCH = ROOT / "out" / "accept"
 OBJECTS = {"white mug", "purple magazine", "cup with flowers", "red game controller", "plastic container"}
-MOTION_GROUPS = {"T", "O", "C"}
 MOTION_WORDS = (" move", "moved", "moving", "pick", "put down", "carried", "relocat", "held", "travel")
 
 
@@ -28,8 +27,8 @@ def measure(letter: Letter) -> None:
 
 
 def _parent() -> Path:
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    return OUT.parent
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    return SCRATCH
 
 
 def judge(letter: Letter, folder: Path) -> None:
