@@ -75,6 +75,11 @@ class GeometricJudge:
         self.surface = SurfacePoints(canonical, scene_depth)
         self._scale = canonical.camera.width_px / 1024
 
+    @property
+    def pixel_scale(self) -> float:
+        """Canonical pixels per pixel of a 1024 px picture."""
+        return self._scale
+
     def judge(self, case: Case) -> Verdict:
         """See ``Judge``: against the points if there are any, else on the track's own credibility."""
         return self._against_points(case) if case.points else self._alone(case)

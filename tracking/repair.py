@@ -23,6 +23,12 @@ _NEIGHBOUR_M = 0.2
 _NAN3 = np.full(3, np.nan)
 _SURE_AGREEMENT = 0.6
 _FIRST_SEED_SHARE = 0.9
+_COARSE_PX = 400.0  # a seed of this many pixels (at 1024 px) is worth half of one seen large
+_MANY_VIEWS = 8.0
+_DOUBTFUL_AGREEMENT = 0.2
+_TRUSTED_SEED = 0.6
+_DECAYED_IOU = 0.55
+_RECENT = 9
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,8 @@ class Follower:
         """The first point, unless a later one of the same narration gives a clearly better segment.
 
         Worth: the tracker's own score, times how well the segment's distance-free area fits the median of all of
-        them (a label or a lid alone stands out against whole views), times 0.7 where depth does not place it.
+        them (a label or a lid alone stands out against whole views), times 0.7 where depth does not place it, less for
+        a thing that is seen small from far away, or in one frame instead of many.
         """
         first = next(group for group in groups if group.can_seed)
         same = [group for group in groups if group.can_seed and group.narration_id == first.narration_id]
@@ -150,6 +157,9 @@ class Follower:
         placed = np.array([bool(np.isfinite(seed.center_in_world).all()) for seed in seeds])
         usual = np.median(areas[placed & (areas > 0)]) if (placed & (areas > 0)).any() else float("nan")
         worth = np.array([seed.score for seed in seeds]) * np.where(placed | ~placed.any(), 1.0, 0.7)
+        seen_px = np.array([seed.area_px for seed in seeds], dtype=np.float64)
+        fused = np.array([min(1.0, seed.evidence.get("views", 0.0) / _MANY_VIEWS) for seed in seeds])
+        worth = worth * (0.75 + 0.25 * fused) * seen_px / (seen_px + _COARSE_PX * self._metric.pixel_scale**2)
         if np.isfinite(usual) and placed.sum() >= 3:
             ratio = np.where(placed & (areas > 0), np.maximum(areas, 1e-6) / usual, 1.0)
             worth = worth * np.exp(-np.abs(np.log(ratio)))
@@ -184,7 +194,36 @@ class Follower:
         return self._judge.judge(self._case(result, frame, points))
 
     def _check(self, result: Followed, group: PointGroup) -> Verdict:
-        return self._ask(result, group.frame, group.points)
+        """The judge's verdict; a mask that holds the point but disagrees with the thing around it has drifted too.
+
+        Only where depth and colour hardly agree with the track is a fresh segment made at the point to compare with.
+        """
+        verdict = self._ask(result, group.frame, group.points)
+        observation = result.observations[group.frame]
+        if verdict.outcome is not Outcome.CONSISTENT or observation is None or observation.mask is None:
+            return verdict
+        agreement = self._recent_agreement(result, group.frame)
+        if not group.can_seed or agreement >= _DOUBTFUL_AGREEMENT:
+            return verdict
+        fresh = self._start(result, group).seed
+        many = fresh.evidence.get("views", 0.0) >= _MANY_VIEWS
+        if fresh.mask is None or not many or not fresh.score >= _TRUSTED_SEED:
+            return verdict
+        overlap = masks.iou(fresh.mask, observation.mask)
+        evidence = {**verdict.evidence, "fresh_overlap": overlap}
+        if overlap >= _DECAYED_IOU:
+            return replace(verdict, evidence=evidence)
+        reason = (
+            f"the mask holds the point, but depth and colour hardly agree with it ({agreement:.2f}), and a fresh "
+            f"segment shares only {overlap:.2f} with it"
+        )
+        return replace(verdict, outcome=Outcome.DRIFTED, reason=reason, evidence=evidence)
+
+    @staticmethod
+    def _recent_agreement(result: Followed, frame: int) -> float:
+        """Median agreement with depth and colour over the last masks up to a frame; 1 where nothing says so."""
+        seen = [o for o in result.observations[: frame + 1] if o is not None and o.mask is not None]
+        return float(np.median([o.evidence.get("agreement", 1.0) for o in seen[-_RECENT:]] or [1.0]))
 
     def _sits_elsewhere(self, result: Followed, group: PointGroup, verdict: Verdict) -> bool:
         """True if the track is believed at its own place while the point lies clearly away from it."""
@@ -212,6 +251,9 @@ class Follower:
             result.observations[:failure] = before[:failure]
         for frame in range(trusted + 1, failure):
             result.observations[frame] = before[frame]
+        for frame in range(failure, group.frame):
+            if _only_the_hand_knows(before[frame], result.observations[frame]):
+                result.observations[frame] = before[frame]
         action = f"re-initialised at frame {group.frame} (failure localised to frame {failure})"
         return replace(verdict, action=action, evidence={**verdict.evidence, "judge_calls": float(calls)})
 
@@ -264,6 +306,12 @@ class Follower:
             if observation is None or observation.mask is None:
                 return frame
         return high
+
+
+def _only_the_hand_knows(early: Observation | None, late: Observation | None) -> bool:
+    """True where the later track sees nothing and the earlier one followed the hand that holds the thing."""
+    blind = late is None or late.mask is None
+    return blind and early is not None and early.mask is not None and early.evidence.get("in_hand", 0.0) > 0
 
 
 def _best_cut(early: list[Observation | None], late: list[Observation | None], low: int, high: int) -> int:

@@ -21,5 +21,7 @@ class EmbeddedConfig:
     """A better place at least this far away means that the object has moved."""
     lost_score: float = 0.12
     """Agreement below this at every place means that the object is lost."""
+    seed_views: int = 24
+    """Frames fused around a point to find where the object ends; below 4 the point's own frame alone is used."""
     use_static: bool = True
     """Use the static scene's depth to tell moving things from their background."""

@@ -9,6 +9,7 @@ from tracking.embedded.model import ObjectModel
 from tracking.embedded.predict import Prediction, compare, predict, tolerance_m
 
 _HAND_REACH_M = 0.15
+_TURNS_DEG = (0.0, -7.0, 7.0, -14.0, 14.0, -22.0, 22.0)
 
 
 def solve_motion(
@@ -193,3 +194,73 @@ def align(
         if score > best_score + 1e-3:
             best, best_score = current, score
     return best
+
+
+def align_sideways(
+    crop: Crop,
+    prediction: Prediction,
+    likely: Float32[np.ndarray, "h w"],
+    camera_pose: Float[np.ndarray, "4 4"],
+) -> Float[np.ndarray, "4 4"]:
+    """Shift the object across the view to where its outline fits best: depth alone says little about that.
+
+    ``likely`` is 1 where a pixel looks like the object, -1 where it does not, 0 where nothing can be said. The outline
+    (1 inside, a negative rim around it) is correlated with it over small shifts; a long thing is also turned about the
+    line of sight. Returns the moved world_from_object.
+    """
+    v, u = np.nonzero(prediction.mask)
+    if len(v) < 30:
+        return prediction.world_from_object
+    reach = int(np.clip(0.35 * np.sqrt(len(v)), 3, 16))
+    middle = np.array([u.mean(), v.mean()])
+    spread = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(np.stack([u, v]))), 0.25))
+    turns = _TURNS_DEG if spread[1] > 2.0 * spread[0] else (0.0,)
+    best: tuple[float, float, np.ndarray] | None = None
+    for turn in turns:
+        value, shift = _best_shift(_turned(prediction.mask, middle, turn), likely, reach)
+        value -= 0.08 * len(v) * (turn / max(_TURNS_DEG)) ** 2
+        if best is None or value > best[0]:
+            best = value, turn, shift
+    assert best is not None
+    _, turn, shift = best
+    z_m = float(np.median(prediction.z_m[prediction.mask]))
+    focal = np.array([crop.camera.fx_px, crop.camera.fy_px])
+    pivot = np.append((middle - [crop.camera.cx_px, crop.camera.cy_px]) / focal, 1.0) * z_m
+    motion = np.eye(4)
+    motion[:3, :3] = se3.rotation_from_axis_angle(pivot / np.linalg.norm(pivot) * np.radians(turn))
+    motion[:3, 3] = pivot + np.append(shift / focal * z_m, 0.0) - motion[:3, :3] @ pivot
+    return np.asarray(camera_pose @ motion @ se3.inverse(camera_pose) @ prediction.world_from_object)
+
+
+def _turned(mask: Bool[np.ndarray, "h w"], middle_xy: np.ndarray, turn_deg: float) -> Bool[np.ndarray, "h w"]:
+    """The mask turned in the picture about a point, clockwise as seen (x towards y)."""
+    import cv2
+
+    if turn_deg == 0.0:
+        return mask
+    matrix = cv2.getRotationMatrix2D((float(middle_xy[0]), float(middle_xy[1])), -turn_deg, 1.0)
+    size = mask.shape[1], mask.shape[0]
+    return np.asarray(cv2.warpAffine(mask.astype(np.uint8), matrix, size, flags=cv2.INTER_NEAREST) > 0)
+
+
+def _best_shift(
+    mask: Bool[np.ndarray, "h w"], likely: Float32[np.ndarray, "h w"], reach: int
+) -> tuple[float, Float[np.ndarray, "2"]]:
+    """The shift (x, y in pixels, at most ``reach``) under which the outline fits best, and how well it fits."""
+    import cv2
+
+    v, u = np.nonzero(mask)
+    if len(v) < 12:
+        return -np.inf, np.zeros(2)
+    rim = 4
+    v0, v1, u0, u1 = v.min() - rim, v.max() + rim + 1, u.min() - rim, u.max() + rim + 1
+    pad = reach + rim
+    outline = np.pad(mask, pad)[v0 + pad : v1 + pad, u0 + pad : u1 + pad].astype(np.uint8)
+    around = cv2.dilate(outline, np.ones((2 * rim - 1, 2 * rim - 1), np.uint8)) - outline
+    template = outline.astype(np.float32) - np.float32(0.7) * around
+    window = np.pad(likely, pad + reach)[v0 + pad : v1 + pad + 2 * reach, u0 + pad : u1 + pad + 2 * reach]
+    fit = cv2.matchTemplate(np.ascontiguousarray(window, np.float32), template, cv2.TM_CCORR)
+    dv, du = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    fit = fit - 0.1 * len(v) * (dv**2 + du**2) / reach**2
+    best = np.unravel_index(int(np.argmax(fit)), fit.shape)
+    return float(fit[best]), np.array([du[best], dv[best]], np.float64)

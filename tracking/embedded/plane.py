@@ -33,11 +33,12 @@ def find_support(
     up_in_world: Float[np.ndarray, "3"] | None,
     exclude: Bool[np.ndarray, "h w"] | None = None,
     reach_m: float = 0.35,
+    tolerance_m: float | None = None,
 ) -> Plane | None:
     """The plane with most points near the seed that the seed lies on or above; None if there is none.
 
     RANSAC over triples with an own fixed seed; where up is known only planes within 15 degrees of level
-    count. Refined by least squares on its inliers.
+    count. Refined by least squares on its inliers. ``tolerance_m`` None takes what one depth image's noise asks for.
     """
     usable = np.isfinite(points_in_world).all(-1)
     if exclude is not None:
@@ -50,7 +51,9 @@ def find_support(
     rng = np.random.default_rng(7)
     if len(cloud) > 4000:
         cloud = cloud[rng.choice(len(cloud), 4000, replace=False)]
-    tolerance = max(0.005, 1.5 * float(sensor_sigma_m(float(np.linalg.norm(seed_in_world - camera_in_world)))))
+    if tolerance_m is None:
+        tolerance_m = max(0.005, 1.5 * float(sensor_sigma_m(float(np.linalg.norm(seed_in_world - camera_in_world)))))
+    tolerance = tolerance_m
     best: tuple[float, np.ndarray, float] | None = None
     for triple in rng.integers(0, len(cloud), (_TRIES, 3)):
         plane = _through(cloud[triple], camera_in_world, up_in_world)
@@ -67,7 +70,7 @@ def find_support(
             best = (share, normal, offset)
     if best is None:
         return None
-    return _refined(cloud, best[1], best[2], tolerance)
+    return refined_plane(cloud, best[1], best[2], tolerance)
 
 
 def _through(
@@ -85,9 +88,12 @@ def _through(
     return normal, float(normal @ triple[0])
 
 
-def _refined(cloud: Float[np.ndarray, "K 3"], normal: Float[np.ndarray, "3"], offset: float, tolerance: float) -> Plane:
-    for _ in range(3):
-        inliers = cloud[np.abs(cloud @ normal - offset) < tolerance]
+def refined_plane(
+    cloud: Float[np.ndarray, "K 3"], normal: Float[np.ndarray, "3"], offset: float, tolerance: float
+) -> Plane:
+    """Least squares on the points within ``tolerance`` of a plane, again and again; stops before it tips over."""
+    for scale in (2.0, 1.5, 1.2, 1.0, 1.0, 1.0):
+        inliers = cloud[np.abs(cloud @ normal - offset) < scale * tolerance]
         if len(inliers) < 20:
             break
         center = inliers.mean(0)

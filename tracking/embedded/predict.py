@@ -10,6 +10,9 @@ from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
 from tracking.embedded.model import ObjectModel
 from tracking.embedded.plane import sensor_sigma_m
 
+_DISC_SHARE = 0.35  # radius of a point's disc over the voxel
+_GAP_SHARE = 0.6  # gaps of this many voxels between points are closed
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -80,6 +83,31 @@ def roi_of(
     return make_roi((center[0], center[1]), (half[0] + pad, half[1] + pad), store.image_wh, max_side_px), share
 
 
+def draw_surface(
+    pixels_xy: Float[np.ndarray, "K 2"], z_m: Float[np.ndarray, "K"], voxel_m: float, crop: Crop
+) -> tuple[Float32[np.ndarray, "h w"], Int32[np.ndarray, "h w"]]:
+    """Draw voxel means as small discs and close the gaps between them, so that the outline does not grow.
+
+    Returns depth (inf = nothing) and the index of the point seen (-1 = nothing).
+    """
+    import cv2
+
+    size_px = voxel_m * crop.camera.fx_px / np.maximum(z_m, 0.05)
+    depth, index = splat(pixels_xy, z_m, np.maximum(0.75, _DISC_SHARE * size_px), crop.size_hw)
+    if len(z_m) == 0:
+        return depth, index
+    width = int(np.clip(2 * round(_GAP_SHARE * float(np.median(size_px))) + 1, 3, 15))
+    kernel = np.ones((width, width), np.uint8)
+    seen = (index >= 0).astype(np.uint8)
+    closed = cv2.morphologyEx(np.pad(seen, width), cv2.MORPH_CLOSE, kernel)[width:-width, width:-width] > seen
+    if closed.any():
+        filled = cv2.erode(depth, kernel)
+        near = cv2.dilate(index.astype(np.float32), kernel).astype(np.int32)
+        use = closed & np.isfinite(filled) & (near >= 0)
+        depth, index = np.where(use, filled, depth), np.where(use, near, index)
+    return depth, index
+
+
 def predict(
     crop: Crop,
     model: ObjectModel,
@@ -87,9 +115,7 @@ def predict(
     camera_pose: Float[np.ndarray, "4 4"],
     in_image: float = 1.0,
 ) -> Prediction:
-    """Project the trusted points as discs; holes between neighbouring discs are closed."""
-    import cv2
-
+    """Project the trusted points; see ``draw_surface``."""
     chosen = np.flatnonzero(model.trusted)
     camera_from_object = np.linalg.inv(camera_pose) @ world_from_object
     points = model.points_in_object[chosen] @ camera_from_object[:3, :3].T + camera_from_object[:3, 3]
@@ -97,15 +123,7 @@ def predict(
     chosen, points = chosen[front], points[front]
     u = crop.camera.fx_px * points[:, 0] / points[:, 2] + crop.camera.cx_px
     v = crop.camera.fy_px * points[:, 1] / points[:, 2] + crop.camera.cy_px
-    radius = np.maximum(0.75, 0.72 * model.voxel_m * crop.camera.fx_px / points[:, 2])
-    depth, index = splat(np.stack([u, v], -1), points[:, 2], radius, crop.size_hw)
-    seen = (index >= 0).astype(np.uint8)
-    closed = cv2.morphologyEx(seen, cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8)) > seen
-    if closed.any():
-        filled = cv2.erode(depth, np.ones((3, 3), np.uint8))
-        near = cv2.dilate(index.astype(np.float32), np.ones((3, 3), np.uint8)).astype(np.int32)
-        use = closed & np.isfinite(filled) & (near >= 0)
-        depth, index = np.where(use, filled, depth), np.where(use, near, index)
+    depth, index = draw_surface(np.stack([u, v], -1), points[:, 2], model.voxel_m, crop)
     known = index >= 0
     full = np.full(index.shape, -1, np.int32)
     full[known] = chosen[index[known]]

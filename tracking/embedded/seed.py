@@ -13,36 +13,45 @@ from tracking.base import Prompt
 from tracking.embedded._kernels import geodesic
 from tracking.embedded.field import colour_bins, colour_logits, colour_model, signed_distance, smooth_logits
 from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
+from tracking.embedded.fused_seed import seed_from_surroundings
 from tracking.embedded.plane import Plane, find_support, sensor_sigma_m
+from tracking.embedded.segment import (
+    Seed,
+    SeedTask,
+    crop_points_in_world,
+    disc,
+    fill_holes,
+    keep_component,
+    rim_strength,
+)
 
-_NO_DEPTH_HALF_SHARE = 0.16
-_LARGER_BONUS = 0.015
-_RADII_M = (0.03, 0.05, 0.08, 0.12, 0.17)
+__all__ = ["Seed", "crop_points_in_world", "depth_at", "fill_holes", "keep_component", "rim_strength", "segment_seed"]
+
+_NO_DEPTH_HALF_SHARE = 0.16  # of the picture's width, half a side of the crop where depth is not known
+_NO_DEPTH_RADII = (0.08, 0.14, 0.22, 0.32)  # of the crop's longer side, sizes tried where depth is not known
+_LARGER_BONUS = 0.015  # quality per doubling of the area
+_RADII_M = (0.03, 0.05, 0.08, 0.12, 0.17)  # m, sizes tried
+_COLOUR_LEADS = (1.0, 0.2)  # share of colour: by colour; by shape, for things of several colours
 
 
 @dataclass(frozen=True)
-class Seed:
-    """A segmented object in one frame."""
+class _Scene:
+    """The prompt's crop and what is known in it whatever the object's size."""
 
     crop: Crop
-    logits: Float32[np.ndarray, "h w"]
+    points_xy: Float[np.ndarray, "P 2"]  # the prompt's points in crop pixels
+    positive: Bool[np.ndarray, "P"]
+    box_xyxy_px: Float[np.ndarray, "4"] | None  # canonical pixels
+    blocked: Bool[np.ndarray, "h w"]  # cannot be the object's
     plane: Plane | None
-    flat: bool  # so thin over its support that depth cannot tell the two apart
-    quality: float  # 0..1
+    flat: bool
+    geometry: Float32[np.ndarray, "h w"]  # logits from space
+    z_seed_m: float  # NaN where depth is not known
 
     @property
-    def mask(self) -> Bool[np.ndarray, "h w"]:
-        """Where the logits are positive."""
-        return self.logits > 0
-
-
-def crop_points_in_world(crop: Crop, world_from_camera: Float[np.ndarray, "4 4"]) -> Float32[np.ndarray, "h w 3"]:
-    """Points of a crop's depth in world, NaN where there is none."""
-    camera, (height, width) = crop.camera, crop.size_hw
-    x = ((np.arange(width) - camera.cx_px) / camera.fx_px).astype(np.float32)
-    y = ((np.arange(height) - camera.cy_px) / camera.fy_px).astype(np.float32)
-    points = np.stack([x[None, :] * crop.z_m, y[:, None] * crop.z_m, crop.z_m], axis=-1)
-    return points @ world_from_camera[:3, :3].T.astype(np.float32) + world_from_camera[:3, 3].astype(np.float32)
+    def metres_per_px(self) -> float:
+        """Size of a crop pixel at the seed; NaN where depth is not known."""
+        return self.z_seed_m / self.crop.camera.fx_px if np.isfinite(self.z_seed_m) else float("nan")
 
 
 def depth_at(crop: Crop, xy: Float[np.ndarray, "2"], radius_px: int = 2) -> float:
@@ -63,20 +72,28 @@ def segment_seed(
     max_side_px: int,
     max_object_m: float,
     taken: Bool[np.ndarray, "H W"] | None = None,
+    max_views: int = 24,
 ) -> Seed | None:
-    """Segment the prompted object; None if the prompt lies outside the picture."""
+    """Segment the prompted object; None if the prompt lies outside the picture.
+
+    From up to ``max_views`` frames around the prompt's (see ``surroundings``), else from the prompt's frame alone.
+    """
     roi = _first_roi(store, prompt, max_side_px, max_object_m)
     if roi is None:
         return None
+    task = SeedTask(prompt, up_in_world, max_side_px, max_object_m, taken, max_views)
+    fused = seed_from_surroundings(store, task)
+    if fused is not None:
+        return fused
     crop = store.crop(prompt.frame, roi)
     crop = _with_filled_depth(store, prompt.frame, crop)
     if prompt.mask is not None:
         return _from_mask(store, prompt, crop, up_in_world)
-    seed = _segment(store, prompt, crop, up_in_world, max_object_m, taken)
+    seed = _segment(store, task, crop)
     tight = _tighter_roi(seed, store, max_side_px)
     if tight is not None:
         crop = _with_filled_depth(store, prompt.frame, store.crop(prompt.frame, tight))
-        seed = _segment(store, prompt, crop, up_in_world, max_object_m, taken)
+        seed = _segment(store, task, crop)
     return seed
 
 
@@ -148,40 +165,34 @@ def _is_flat(plane: Plane, points: np.ndarray, inside: np.ndarray, crop: Crop) -
     return height < max(0.006, 2.0 * float(sensor_sigma_m(np.median(crop.z_m[inside]))))
 
 
-def _segment(
-    store: FrameStore,
-    prompt: Prompt,
-    crop: Crop,
-    up_in_world: Float[np.ndarray, "3"] | None,
-    max_object_m: float,
-    taken: Bool[np.ndarray, "H W"] | None,
-) -> Seed:
-    pose = store.pose(prompt.frame)
+def _segment(store: FrameStore, task: SeedTask, crop: Crop) -> Seed:
+    scene = _scene(store, task, crop)
+    best: Seed | None = None
+    leads = _COLOUR_LEADS[:1] if scene.flat or not np.isfinite(scene.z_seed_m) else _COLOUR_LEADS
+    for colour_lead in leads:
+        distance = _geodesic_from(crop, scene.points_xy[scene.positive], scene.geometry, colour_lead)
+        for radius in _radii_px(crop, scene.metres_per_px, task.max_object_m):
+            seed = _grow(scene, distance, radius, colour_lead)
+            if best is None or _preference(seed) > _preference(best):
+                best = seed
+    assert best is not None
+    return best
+
+
+def _scene(store: FrameStore, task: SeedTask, crop: Crop) -> _Scene:
+    prompt, pose = task.prompt, store.pose(task.prompt.frame)
     points_xy = crop.roi.to_roi(prompt.points_xy_px)
-    blocked = ~crop.valid
-    if taken is not None:
-        blocked = blocked | _cut_mask(taken, crop.roi)
     plane, flat, geometry = None, False, np.zeros(crop.size_hw, np.float32)
     z_seed = depth_at(crop, points_xy[prompt.positive][0])
-    metres_per_px = z_seed / crop.camera.fx_px if np.isfinite(z_seed) else float("nan")
     if pose is not None and np.isfinite(z_seed):
         points = crop_points_in_world(crop, pose)
         u, v = points_xy[prompt.positive][0]
         ray = crop.camera.normalised_points(np.array([u, v])) * z_seed
         seed_in_world = pose[:3, :3] @ ray + pose[:3, 3]
-        plane = find_support(points, seed_in_world, pose[:3, 3], up_in_world)
-        geometry, flat = _geometry_logits(points, crop, plane, seed_in_world, z_seed, max_object_m)
-    best: Seed | None = None
-    leads = (1.0,) if flat or not np.isfinite(z_seed) else (1.0, 0.2)
-    for colour_lead in leads:  # by colour; by shape, for things of several colours
-        distance = _geodesic_from(crop, points_xy[prompt.positive], geometry, colour_lead)
-        for radius in _radii_px(crop, metres_per_px, max_object_m):
-            shape = geometry + _beyond(crop, z_seed, radius * metres_per_px)
-            seed = _grow(crop, prompt, points_xy, shape, blocked, distance, radius, colour_lead, plane, flat)
-            if best is None or _preference(seed) > _preference(best):
-                best = seed
-    assert best is not None
-    return best
+        plane = find_support(points, seed_in_world, pose[:3, 3], task.up_in_world)
+        geometry, flat = _geometry_logits(points, crop, plane, seed_in_world, z_seed, task.max_object_m)
+    blocked = task.blocked(crop)
+    return _Scene(crop, points_xy, prompt.positive, prompt.box_xyxy_px, blocked, plane, flat, geometry, z_seed_m=z_seed)
 
 
 def _preference(seed: Seed) -> float:
@@ -197,18 +208,11 @@ def _beyond(crop: Crop, z_seed: float, radius_m: float) -> np.ndarray:
     return np.where(np.abs(crop.z_m - z_seed) > limit, np.float32(-2.5), np.float32(0.0))
 
 
-def _cut_mask(mask: Bool[np.ndarray, "H W"], roi: Roi) -> Bool[np.ndarray, "h w"]:
-    import cv2
-
-    part = mask[roi.y0 : roi.y1, roi.x0 : roi.x1].astype(np.float32)
-    return np.asarray(cv2.resize(part, roi.size_wh, interpolation=cv2.INTER_AREA) > 0.5)
-
-
 def _radii_px(crop: Crop, metres_per_px: float, max_object_m: float) -> list[float]:
     if np.isfinite(metres_per_px):
         return [r / metres_per_px for r in _RADII_M if r <= 0.6 * max_object_m]
     side = max(crop.size_hw)
-    return [share * side for share in (0.08, 0.14, 0.22, 0.32)]
+    return [share * side for share in _NO_DEPTH_RADII]
 
 
 def _geometry_logits(
@@ -232,27 +236,18 @@ def _geometry_logits(
     return logits.astype(np.float32), flat
 
 
-def _grow(
-    crop: Crop,
-    prompt: Prompt,
-    points_xy: np.ndarray,
-    geometry: np.ndarray,
-    blocked: np.ndarray,
-    distance: np.ndarray,
-    radius_px: float,
-    colour_lead: float,
-    plane: Plane | None,
-    flat: bool,
-) -> Seed:
+def _grow(scene: _Scene, distance: Float32[np.ndarray, "h w"], radius_px: float, colour_lead: float) -> Seed:
     """One size hypothesis: geodesic ball, colour models from it, smooth field, twice refined."""
+    crop = scene.crop
+    geometry = scene.geometry + _beyond(crop, scene.z_seed_m, radius_px * scene.metres_per_px)
     prior = ((radius_px - distance) / (0.35 * radius_px)).clip(-3.0, 1.5)
-    if prompt.box_xyxy_px is not None:
-        prior = np.where(_inside_box(crop, prompt.box_xyxy_px), prior, -5.0)
-    hard = np.where(blocked, -6.0, 0.0)
-    for xy in points_xy[~prompt.positive]:
-        hard = hard - 8.0 * _disc(crop.size_hw, xy, 0.2 * radius_px + 1)
-    for xy in points_xy[prompt.positive]:
-        hard = hard + 6.0 * _disc(crop.size_hw, xy, 1.5)
+    if scene.box_xyxy_px is not None:
+        prior = np.where(_inside_box(crop, scene.box_xyxy_px), prior, -5.0)
+    hard = np.where(scene.blocked, -6.0, 0.0)
+    for xy in scene.points_xy[~scene.positive]:
+        hard = hard - 8.0 * disc(crop.size_hw, xy, 0.2 * radius_px + 1)
+    for xy in scene.points_xy[scene.positive]:
+        hard = hard + 6.0 * disc(crop.size_hw, xy, 1.5)
     bins = colour_bins(crop.features)
     logits = prior + geometry + hard
     for round_ in range(3):
@@ -263,19 +258,15 @@ def _grow(
         model_in, model_out = colour_model(bins[mask]), colour_model(bins[outside])
         unary = 0.6 * prior + geometry + hard + (0.3 + 0.7 * colour_lead) * colour_logits(bins, model_in, model_out)
         logits = smooth_logits(unary.astype(np.float32), crop.features, crop.z_m)
-    logits = keep_component(logits, points_xy[prompt.positive])
-    return Seed(crop, logits.astype(np.float32), plane, flat, _quality(crop, logits, geometry, flat, radius_px))
+    logits = keep_component(logits, scene.points_xy[scene.positive])
+    quality = _quality(crop, logits, geometry, scene.flat, radius_px)
+    return Seed(crop, logits.astype(np.float32), scene.plane, scene.flat, quality)
 
 
 def _inside_box(crop: Crop, box_xyxy_px: np.ndarray) -> np.ndarray:
     corners = crop.roi.to_roi(box_xyxy_px.reshape(2, 2))
     v, u = np.mgrid[0 : crop.size_hw[0], 0 : crop.size_hw[1]]
     return np.asarray((u >= corners[0, 0]) & (u <= corners[1, 0]) & (v >= corners[0, 1]) & (v <= corners[1, 1]))
-
-
-def _disc(size_hw: tuple[int, int], xy: np.ndarray, radius: float) -> np.ndarray:
-    v, u = np.mgrid[0 : size_hw[0], 0 : size_hw[1]]
-    return np.asarray((u - xy[0]) ** 2 + (v - xy[1]) ** 2 <= radius**2, float)
 
 
 def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray, colour_lead: float) -> np.ndarray:
@@ -307,38 +298,6 @@ def _geodesic_from(crop: Crop, points_xy: np.ndarray, geometry: np.ndarray, colo
     return np.asarray(geodesic(start, right, down))
 
 
-def keep_component(logits: np.ndarray, points_xy: np.ndarray) -> np.ndarray:
-    """Keep the parts of the positive region that hold (or lie nearest) a point; fill enclosed holes."""
-    import cv2
-
-    mask = (logits > 0).astype(np.uint8)
-    count, labels = cv2.connectedComponents(mask, connectivity=4)
-    if count > 2:
-        keep = set()
-        v, u = np.nonzero(labels)
-        for x, y in points_xy:
-            nearest = int(np.argmin((v - y) ** 2 + (u - x) ** 2))
-            keep.add(int(labels[v[nearest], u[nearest]]))
-        logits = np.where((labels > 0) & ~np.isin(labels, sorted(keep)), -0.5, logits)
-    return fill_holes(logits)
-
-
-def fill_holes(logits: np.ndarray, max_share: float = 0.08) -> np.ndarray:
-    """Close holes that are small beside the object (a mug's handle keeps its hole)."""
-    import cv2
-
-    outside = (logits <= 0).astype(np.uint8)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(outside, connectivity=4)
-    area = float((logits > 0).sum())
-    height, width = logits.shape
-    for label in range(1, count):
-        x, y, w, h, size = stats[label]
-        touches = x == 0 or y == 0 or x + w == width or y + h == height
-        if not touches and size <= max_share * area:
-            logits = np.where(labels == label, 0.5, logits)
-    return logits
-
-
 def _quality(crop: Crop, logits: np.ndarray, geometry: np.ndarray, flat: bool, radius_px: float) -> float:
     """How much of the rim lies where the object ends, less what touches the crop's border."""
     mask = logits > 0
@@ -354,41 +313,3 @@ def _quality(crop: Crop, logits: np.ndarray, geometry: np.ndarray, flat: bool, r
     sharp = float(np.abs(np.tanh(logits[inner | outer] / 2)).mean()) if (inner | outer).any() else 0.0
     fit = np.exp(-0.5 * max(0.0, abs(np.log(size / radius_px)) - 1.2) ** 2)
     return float(np.clip((0.55 * edge + 0.45 * sharp) * fit - 0.8 * touch, 0, 1))
-
-
-def rim_strength(
-    crop: Crop, inner: np.ndarray, outer: np.ndarray, ground: Bool[np.ndarray, "h w"] | None = None
-) -> float:
-    """Mean, over the rim, of the evidence that the object ends there: 0..1.
-
-    Where depth is known on both sides, a step or the support beyond the rim is what counts, and colour alone (a print,
-    a label) little; where it is not known, or without ``ground`` (flat things), colour counts in full.
-    """
-    if not inner.any() or not outer.any():
-        return 0.0
-    known = np.isfinite(crop.z_m)
-    z_m = np.where(known, crop.z_m, 0)[..., None]
-    colour_in, _ = _mean_of(crop.features, inner)
-    colour_out, _ = _mean_of(crop.features, outer)
-    contrast = (np.abs(colour_in - colour_out).sum(-1)[inner] / 0.5).clip(0, 1)
-    if ground is None:
-        return float(contrast.mean())
-    z_in, n_in = _mean_of(z_m, inner & known)
-    z_out, n_out = _mean_of(z_m, outer & known)
-    limit = 0.012 + 1.5 * sensor_sigma_m(np.maximum(z_in[..., 0], 0.1))
-    step = (np.abs(z_in - z_out)[..., 0] / limit)[inner].clip(0, 1)
-    on_ground, _ = _mean_of(ground[..., None].astype(np.float32), outer & known)
-    ends = np.maximum(np.where(step > 0.5, step, 0), on_ground[..., 0][inner])
-    both = ((n_in >= 2) & (n_out >= 2))[inner]
-    shape = np.maximum(ends * (0.7 + 0.3 * contrast), 0.35 * contrast)
-    return float(np.where(both, shape, contrast).mean())
-
-
-def _mean_of(image: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of the marked pixels in a 5x5 window around each pixel, and how many they are."""
-    import cv2
-
-    count = np.asarray(cv2.boxFilter(where.astype(np.float32), -1, (5, 5), normalize=False))
-    masked = np.where(where[..., None], image, 0).astype(np.float32)
-    total = np.asarray(cv2.boxFilter(masked, -1, (5, 5), normalize=False)).reshape(image.shape)
-    return total / np.maximum(count, 1)[..., None], count

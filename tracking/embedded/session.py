@@ -32,7 +32,9 @@ class EmbeddedSession:
         self._space = SpaceStep(store, config, up_in_world)
         self._picture = PictureStep(store, config)
         self._learnt: ObjectModel | None = None
-        self._seed = observation(store, self._start, MaskState.VISIBLE, seed.quality, {"quality": seed.quality})
+        views = 0 if seed.surroundings is None else len(seed.surroundings.seen_from_in_world)
+        figures = {"quality": seed.quality, "views": float(views)}
+        self._seed = observation(store, self._start, MaskState.VISIBLE, seed.quality, figures)
 
     @property
     def seed(self) -> Observation:
@@ -50,7 +52,7 @@ class EmbeddedSession:
             state, score, evidence = step.advance(memory, frame)
             memory.frame = frame
             yield observation(self._store, memory, state, score, evidence)
-        if memory.model is not None and not memory.lost:
+        if memory.model is not None and not (memory.lost or memory.whole):
             self._learnt = memory.model
 
 

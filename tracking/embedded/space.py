@@ -7,11 +7,20 @@ from jaxtyping import Bool, Float, Float32
 
 from geo import se3
 from tracking.embedded.config import EmbeddedConfig
-from tracking.embedded.field import colour_bins, colour_model, signed_distance
-from tracking.embedded.frames import Crop, FrameStore
+from tracking.embedded.field import colour_bins, colour_logits, colour_model, signed_distance
+from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
 from tracking.embedded.memory import Memory
 from tracking.embedded.model import ObjectModel
-from tracking.embedded.motion import align, flow_motion, follow, hand_motion, hand_motions, hands_at, touching_hand
+from tracking.embedded.motion import (
+    align,
+    align_sideways,
+    flow_motion,
+    follow,
+    hand_motion,
+    hand_motions,
+    hands_at,
+    touching_hand,
+)
 from tracking.embedded.plane import find_support, sensor_sigma_m
 from tracking.embedded.predict import Agreement, Prediction, compare, predict, roi_of, tolerance_m
 from tracking.embedded.refine import Evidence, hand_logits, refine, space_evidence
@@ -24,7 +33,15 @@ _STILL_FRAMES = 4
 _YOUNG_FRAMES = 15
 _BONUS = {"rest": 0.06, "held": 0.09}
 _STAYING = ("rest", "left", "held", "hand", "flow")
-_UNSEEN_COST = {"return": 0.6, "onward": 0.3, "left": 0.4}
+_UNSEEN_COST = {"return": 0.6, "sought": 0.6, "onward": 0.3, "left": 0.4}
+_SEEK_M = 0.18
+_SOUGHT_SCORE = 0.35
+_GONE_FRAMES = 2
+_WHOLE_REACH_M = 0.004
+_GROW_PX = 5
+_GOOD_SCORE = 0.75
+_TOUCHES = 8
+_GRIP_JOINTS = [4, 8, 12]  # tips of thumb, index and middle finger
 _STILL_M = 0.006
 
 
@@ -58,17 +75,25 @@ class SpaceStep:
         held = memory.in_hand is not None
         if stay is None or memory.moving or memory.lost or held or not self._still_there(memory, frame, stay):
             best = self._best_of(memory, frame, stay)
-        if held and self._let_go(memory, frame):
+        if held and not _in_hand(best) and self._let_go(memory, frame):
             memory.in_hand, memory.lost = None, False
             best = stay
         if best is None:
             return self._out_of_view(memory, frame)
+        resting = not (memory.moving or memory.lost)
+        if resting and best is not stay and not _convincing(best, stay, held):
+            best = None if stay is None else Hypothesis(stay.crop, stay.prediction, stay.agreement, "rest")
+            if best is None:
+                return self._out_of_view(memory, frame)
         if (
             best.agreement.hidden_share > 0.85
             or best.agreement.total * self._unscale(best) < self._config.min_visible_px
         ):
             return self._hidden(memory, frame, best)
         if self._is_lost(memory, best):
+            memory.gone_frames += 1
+            if resting and memory.in_hand is None and memory.gone_frames < _GONE_FRAMES:
+                return self._doubtful(memory, best)
             return self._lost(memory, frame, best)
         return self._seen(memory, frame, best)
 
@@ -83,24 +108,27 @@ class SpaceStep:
         local = memory.model.points_in_object[memory.model.trusted].astype(np.float64)
         hand = touching_hand(self._store, since, se3.transform_points(place, local)) if len(local) else None
         if hand is None:
-            memory.in_hand = None
+            memory.in_hand, memory.touches = None, []
             return
         if not np.isfinite(hands_at(self._store, frame)[hand]).any():
             memory.in_hand = place if memory.in_hand is not None else None
             return
         motion = hand_motion(self._store, since, frame, hand)
         memory.in_hand, memory.hand_frame = None if motion is None else motion @ place, frame
+        if not memory.moving:
+            memory.touches = [*memory.touches[1 - _TOUCHES :], (since, hand, memory.world_from_object.copy())]
 
     def _is_lost(self, memory: Memory, best: Hypothesis) -> bool:
         """A thing at rest stays until it is seen to be gone: blur and holes are no evidence of that."""
         agreement = best.agreement
         if agreement.score >= self._config.lost_score:
             return False
+        if best.kind == "rest" and not (memory.moving or memory.lost):
+            return _is_gone(agreement)
         if best.kind in _STAYING and agreement.hidden_share > 0.3 and agreement.colour_right >= 0.5:
             return agreement.vacated > 0.15 * agreement.total  # little of it can be seen, and that is right
-        if best.kind in ("held", "hand") and agreement.vacated < 0.12 * agreement.total:
-            good = agreement.confirmed + 0.5 * agreement.unknown
-            return good < 0.12 * agreement.total  # shade and blur change colours, not places
+        if memory.in_hand is not None and best.kind in ("held", "hand", "flow", "slid"):
+            return not _holds_in_hand(agreement)  # shade, blur and fingers change colours, not places
         just_left = best.kind == "rest" and memory.moving and memory.in_hand is None and not memory.lost
         if best.kind not in ("rest", "left") or (
             not just_left and (memory.lost or memory.moving or memory.in_hand is not None)
@@ -186,8 +214,41 @@ class SpaceStep:
             if hypothesis is None:
                 continue
             aligned = align(hypothesis.crop, model, hypothesis.prediction, pose, 3)
-            found.append(Hypothesis(hypothesis.crop, aligned, compare(hypothesis.crop, aligned, model), kind))
+            agreement = compare(hypothesis.crop, aligned, model)
+            if kind != "return" and agreement.score < _GOOD_SCORE:
+                aligned, agreement = self._sideways(memory, hypothesis.crop, aligned, agreement, pose)
+            if kind != "sought" or agreement.score >= _SOUGHT_SCORE:
+                found.append(Hypothesis(hypothesis.crop, aligned, agreement, kind))
         return max(found, key=lambda h: h.value) if found else None
+
+    def _sideways(
+        self, memory: Memory, crop: Crop, start: Prediction, agreement: Agreement, pose: np.ndarray
+    ) -> tuple[Prediction, Agreement]:
+        """Try a shift across the view; kept only if depth and colour then agree better."""
+        assert memory.model is not None
+        shifted = align_sideways(crop, start, self._likely(memory, crop, start), pose)
+        if np.array_equal(shifted, start.world_from_object):
+            return start, agreement
+        moved = predict(crop, memory.model, shifted, pose, start.in_image)
+        moved = align(crop, memory.model, moved, pose, 2)
+        better = compare(crop, moved, memory.model)
+        return (moved, better) if better.score > agreement.score + 0.01 else (start, agreement)
+
+    @staticmethod
+    def _likely(memory: Memory, crop: Crop, prediction: Prediction) -> Float32[np.ndarray, "h w"]:
+        """1 where a pixel may be the object by colour and depth, -1 where not, 0 on a hand and where unknown."""
+        assert memory.model is not None
+        bins = colour_bins(crop.features, -memory.gain)
+        far = signed_distance(prediction.mask) < -4.0
+        rest = far & crop.valid
+        background = colour_model(bins[rest] if rest.sum() >= 30 else bins)
+        likely = np.tanh(0.5 * colour_logits(bins, memory.colours, background))
+        z_m = prediction.z_m[prediction.mask]
+        limit = 0.6 * memory.model.size_m + float(tolerance_m(np.array([np.median(z_m)]))[0])
+        likely = np.where(np.abs(crop.z_m - np.median(z_m)) > limit, -1.0, likely)
+        if crop.on_hand is not None:
+            likely = np.where(crop.on_hand, 0.0, likely)
+        return np.where(crop.valid, likely, 0.0).astype(np.float32)
 
     def _places(self, memory: Memory, frame: int) -> list[tuple[str, np.ndarray]]:
         model = memory.model
@@ -206,11 +267,78 @@ class SpaceStep:
         out += [("hand", motion @ here) for motion in hand_motions(self._store, memory.frame, frame, center)]
         if memory.in_hand is not None:
             out.append(("held", memory.in_hand))
+            if not memory.moving:  # it may have been lifted in any of the last frames
+                for since, hand, place in memory.touches[-_TOUCHES::2]:
+                    motion = hand_motion(self._store, since, frame, hand)
+                    if motion is not None:
+                        out.append(("held", motion @ place))
         if memory.moving:
             out.append(("onward", memory.last_step_in_world @ here))
         if memory.lost or memory.moving:
             out += [("return", place) for place in memory.rest_places[-4:]]
+        if memory.lost:
+            out += [("sought", place) for place in self._sought(memory, frame)]
         return out
+
+    def _sought(self, memory: Memory, frame: int) -> list[np.ndarray]:
+        """Where a lost thing may be: pieces of about its size and colours within reach of its last place."""
+        import cv2
+
+        model, pose = memory.model, self._store.pose(frame)
+        assert model is not None and pose is not None
+        places = []
+        for here in self._haunts(memory, frame):
+            center = here[:3, :3] @ model.center + here[:3, 3]
+            roi = self._roi_around(center, frame, 0.5 * model.size_m + _SEEK_M)
+            if roi is None:
+                continue
+            crop = self._store.crop(frame, roi)
+            points = crop_points_in_world(crop, pose)
+            near = np.linalg.norm(points - center, axis=-1) < 0.5 * model.size_m + _SEEK_M
+            bins = colour_bins(crop.features, -memory.gain)
+            likely = colour_logits(bins, memory.colours, colour_model(bins)) + hand_logits(
+                points, hands_at(self._store, frame)
+            )
+            alike = (likely > 0.5) & near & crop.valid
+            alike = cv2.morphologyEx(alike.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
+            _, labels, stats, _ = cv2.connectedComponentsWithStats(alike, connectivity=4)
+            for label in 1 + np.argsort(-stats[1:, cv2.CC_STAT_AREA])[:3]:
+                cloud = points[(labels == label) & near]
+                if len(cloud) < 12:
+                    continue
+                low, high = np.percentile(cloud, [3, 97], axis=0)
+                if not 0.35 * model.size_m < float((high - low).max()) < 1.6 * model.size_m:
+                    continue
+                place = here.copy()
+                place[:3, 3] += (low + high) / 2 - center
+                places.append(place)
+        return places
+
+    def _haunts(self, memory: Memory, frame: int) -> list[np.ndarray]:
+        """Where to seek a lost thing: its last place, its place in the hand, the fingertips of a hand near by."""
+        assert memory.model is not None
+        here = memory.world_from_object
+        center = here[:3, :3] @ memory.model.center + here[:3, 3]
+        out = [here] if memory.in_hand is None else [here, memory.in_hand]
+        for joints in hands_at(self._store, frame):
+            tips = joints[_GRIP_JOINTS]
+            if np.isfinite(tips).all() and np.linalg.norm(tips.mean(0) - center) < 2 * _SEEK_M:
+                place = here.copy()
+                place[:3, 3] += tips.mean(0) - center
+                out.append(place)
+        return out
+
+    def _roi_around(self, center_in_world: np.ndarray, frame: int, reach_m: float) -> Roi | None:
+        pose, camera = self._store.pose(frame), self._store.canonical.camera
+        assert pose is not None
+        local = pose[:3, :3].T @ (center_in_world - pose[:3, 3])
+        if local[2] < 0.1:
+            return None
+        pixel = camera.project(local).pixels_xy
+        half = reach_m * camera.fx_px / local[2]
+        return make_roi(
+            (float(pixel[0]), float(pixel[1])), (half, half), self._store.image_wh, self._config.max_crop_side_px
+        )
 
     # ---- outcomes
 
@@ -230,6 +358,12 @@ class SpaceStep:
         memory.visible = False
         return MaskState.ABSENT, float("nan"), _figures(best, memory.model)
 
+    def _doubtful(self, memory: Memory, best: Hypothesis) -> Step:
+        """One frame that contradicts a rest may be a depth image of another moment: unknown, but not lost yet."""
+        assert memory.model is not None
+        memory.visible = False
+        return MaskState.UNKNOWN, float("nan"), _figures(best, memory.model)
+
     def _lost(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
         assert memory.model is not None
         self._carry_unseen(memory)
@@ -239,6 +373,7 @@ class SpaceStep:
     def _seen(self, memory: Memory, frame: int, best: Hypothesis) -> Step:
         pose = self._store.pose(frame)
         assert pose is not None and memory.model is not None
+        memory.gone_frames = 0
         self._settle(memory, best, hand_seen=memory.hand_frame == frame)
         memory.seen_frames += 1
         plane = None if memory.moving or memory.flat else memory.plane
@@ -267,6 +402,7 @@ class SpaceStep:
             **_figures(best, memory.model),
             "moving": float(memory.moving),
             "ever_moved": float(memory.ever_moved),
+            "in_hand": float(memory.moving and memory.in_hand is not None),
         }
         return MaskState.VISIBLE, _score(best.agreement, logits), figures
 
@@ -292,7 +428,7 @@ class SpaceStep:
         else:
             memory.still_frames += 1
         sure = best.agreement.confirmed > 0.3 * best.agreement.total and best.agreement.score > 0.4
-        if memory.in_hand is not None and hand_seen and (best.kind != "left" or sure):
+        if memory.in_hand is not None and hand_seen and (sure or best.kind not in ("left", "rest")):
             memory.in_hand = memory.world_from_object.copy()
         if memory.moving and memory.still_frames >= _STILL_FRAMES:
             memory.moving, memory.still_frames = False, _STILL_FRAMES
@@ -340,22 +476,74 @@ class SpaceStep:
         expected = np.where(prediction.mask, prediction.z_m, np.nan)
         residual = np.abs(crop.z_m - expected)
         core &= ~(residual > 1.5 * tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
-        confident = best.agreement.score > (0.6 if memory.moving else 0.4)
+        core &= _goes_on(crop.z_m, prediction)
+        confident = best.agreement.score > (0.6 if memory.moving else 0.2)
         if confident and core.sum() >= 8:
             back = se3.inverse(prediction.world_from_object)
             local = points[core] @ back[:3, :3].T.astype(np.float32) + back[:3, 3].astype(np.float32)
             features = crop.features[core] - np.array([best.agreement.gain, 0, 0], np.float32)
-            keep = _near_model(local, model, 0.03 + 0.35 * model.size_m)
+            keep = _near_model(local, model, _WHOLE_REACH_M if memory.whole else 0.03 + 0.35 * model.size_m)
             model.fuse(local[keep].astype(np.float32), features[keep])
             look = back[:3, :3] @ pose[:3, 3] + back[:3, 3] - model.center
             model.add_view(look / np.linalg.norm(look))
             seen = colour_model(colour_bins(crop.features[core], -best.agreement.gain))
             memory.colours = memory.colours.blended(seen, 0.08)
         if confident and not memory.moving:
-            wrong = prediction.mask & (residual < tolerance_m(np.where(np.isfinite(expected), expected, 1.0)))
-            wrong &= logits < -1.0
+            limit = tolerance_m(np.where(np.isfinite(expected), expected, 1.0))
+            wrong = prediction.mask & (residual < limit) & (logits < -1.0)
+            if best.agreement.confirmed > 0.5 * best.agreement.total:  # what the sensor looks through is not there
+                wrong |= prediction.mask & crop.measured & (crop.z_m - expected > limit)
             if wrong.any():
                 model.miss(prediction.index[wrong].astype(np.int64))
+
+
+def _convincing(move: Hypothesis, stay: Hypothesis | None, touched: bool) -> bool:
+    """Is a better place for a thing at rest good enough to say that it has moved? Doubtful moves are none.
+
+    In a hand, half hidden, no place agrees well: there it is enough to be clearly better than staying.
+    """
+    if stay is None:  # its place is out of the picture
+        return touched and move.agreement.score >= 0.3
+    there, here = move.agreement, stay.agreement
+    gain = there.score - here.score
+    if there.score >= 0.3 and gain > 0.1:
+        return True
+    return touched and move.kind in ("held", "hand", "flow") and gain > 0.2 and there.vacated < 0.3 * there.total
+
+
+def _in_hand(best: Hypothesis | None) -> bool:
+    """True if the best place is one that goes with the hand, and the sensor does not look through it."""
+    moving = best is not None and best.kind in ("held", "hand", "flow")
+    return moving and best is not None and best.agreement.vacated < 0.3 * best.agreement.total
+
+
+def _holds_in_hand(agreement: Agreement) -> bool:
+    """True if what is not hidden of a thing in a hand is mostly where it should be."""
+    open_to_view = max(1, agreement.total - agreement.occluded)
+    good = agreement.confirmed + 0.5 * agreement.unknown
+    return (
+        good > max(0.4 * open_to_view, 0.12 * agreement.total)
+        and agreement.vacated < 0.35 * agreement.total
+        and agreement.colour_right > 0.4
+    )
+
+
+def _is_gone(agreement: Agreement) -> bool:
+    """True if the sensor looks through the place of a thing at rest, or sees quite another colour there."""
+    seen = agreement.confirmed + agreement.vacated
+    if seen < 0.25 * agreement.total:
+        return agreement.colour_right < 0.12 and agreement.hidden_share < 0.3
+    return agreement.vacated > 0.35 * agreement.total or agreement.colour_right < 0.2
+
+
+def _goes_on(z_m: Float32[np.ndarray, "h w"], prediction: Prediction) -> Bool[np.ndarray, "h w"]:
+    """Where a surface goes on from the predicted one: beyond a rim lies the background, at another depth."""
+    import cv2
+
+    expected = np.where(prediction.mask, prediction.z_m, np.float32(1e3)).astype(np.float32)
+    for _ in range(_GROW_PX):
+        expected = np.where(expected < 1e2, expected, cv2.erode(expected, np.ones((3, 3), np.uint8)))
+    return np.asarray(np.abs(z_m - expected) < 0.01 + 1.5 * tolerance_m(np.minimum(expected, 10.0)))
 
 
 def _near_model(points: np.ndarray, model: ObjectModel, reach_m: float) -> Bool[np.ndarray, "P"]:

@@ -37,8 +37,9 @@ class EmbeddedTracker:
         """
         if prompt.mask is None and prompt.box_xyxy_px is None and not prompt.positive.any():
             raise TrackingError(f"prompt on frame {prompt.frame} has no positive point, box or mask; give one")
+        config = self._config
         seed = segment_seed(
-            self._store, prompt, self._up, self._config.max_crop_side_px, self._config.max_object_m, taken
+            self._store, prompt, self._up, config.max_crop_side_px, config.max_object_m, taken, config.seed_views
         )
         if seed is None:
             raise TrackingError(f"prompt on frame {prompt.frame} lies outside the {self._store.image_wh} px picture")
