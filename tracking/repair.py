@@ -18,7 +18,7 @@ from tracking.records import Grounding, MaskState, Outcome, Verdict
 
 Ticker = Callable[[int], None]
 _SAME_IOU = 0.3
-_MAX_SEEDS = 4
+_MAX_SEEDS = 6
 _NEIGHBOUR_M = 0.2
 _NAN3 = np.full(3, np.nan)
 _SURE_AGREEMENT = 0.6
@@ -159,7 +159,7 @@ class Follower:
         worth = np.array([seed.score for seed in seeds]) * np.where(placed | ~placed.any(), 1.0, 0.7)
         seen_px = np.array([seed.area_px for seed in seeds], dtype=np.float64)
         fused = np.array([min(1.0, seed.evidence.get("views", 0.0) / _MANY_VIEWS) for seed in seeds])
-        worth = worth * (0.75 + 0.25 * fused) * seen_px / (seen_px + _COARSE_PX * self._metric.pixel_scale**2)
+        worth = worth * (0.6 + 0.4 * fused) * seen_px / (seen_px + _COARSE_PX * self._metric.pixel_scale**2)
         if np.isfinite(usual) and placed.sum() >= 3:
             ratio = np.where(placed & (areas > 0), np.maximum(areas, 1e-6) / usual, 1.0)
             worth = worth * np.exp(-np.abs(np.log(ratio)))

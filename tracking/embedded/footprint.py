@@ -132,7 +132,7 @@ def footprint_on(
     raised = _opened(_raised(plan, views, site, reach_m, threshold) & ~_closed(wall, 5))  # nor the wall's foot
     width = 3 if site.range_m < _DENSE_M else 5
     piece = _piece_at(_closed(raised | tall, width).astype(np.uint8), int(site.max_object_m / _CELL_M))
-    if piece is None:
+    if piece is None or (reach_m < REACH_M and _is_cut_off(piece, reach_m)):
         return None
     whole = _without_holes(piece)
     inside = whole[cell[:, 1], cell[:, 0]]
@@ -272,6 +272,12 @@ def _piece_at(standing: np.ndarray, max_cells: int) -> Bool[np.ndarray, "S S"] |
         if max(np.ptp(rows), np.ptp(cols)) <= max_cells:
             return np.asarray(piece)
     return None
+
+
+def _is_cut_off(piece: Bool[np.ndarray, "S S"], reach_m: float) -> bool:
+    """True if a piece goes on at the border of what was looked at: a wall of a container, not a thing in it."""
+    v, u = np.nonzero(piece)
+    return bool(max(np.abs(v - _MIDDLE).max(), np.abs(u - _MIDDLE).max()) >= reach_m / _CELL_M - 2)
 
 
 def _without_holes(piece: Bool[np.ndarray, "S S"]) -> Bool[np.ndarray, "S S"]:

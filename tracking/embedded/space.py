@@ -30,6 +30,7 @@ from tracking.records import MaskState
 Step = tuple[MaskState, float, dict[str, float]]
 
 _STILL_FRAMES = 4
+_SETTLING_FRAMES = 20
 _YOUNG_FRAMES = 15
 _BONUS = {"rest": 0.06, "held": 0.09}
 _STAYING = ("rest", "left", "held", "hand", "flow")
@@ -426,6 +427,9 @@ class SpaceStep:
             if not memory.moving and best.kind != "return":
                 memory.moving, memory.plane, memory.ever_moved = True, None, True
         else:
+            if memory.ever_moved and memory.still_frames < _SETTLING_FRAMES:  # put down a moment ago: a better fit
+                memory.world_from_object = place
+                memory.rest_places[-1] = place.copy()
             memory.still_frames += 1
         sure = best.agreement.confirmed > 0.3 * best.agreement.total and best.agreement.score > 0.4
         if memory.in_hand is not None and hand_seen and (sure or best.kind not in ("left", "rest")):
