@@ -23,11 +23,14 @@ _MIN_LEVEL_POINTS = 30  # points at or below the place, fewer show no level
 _LOW_M = 0.02  # m, heights up to this are averaged; what is higher is tall and known without
 _MIN_COUNT = 0.5  # views' points per cell (blurred), less is not known
 _TALL_M = 0.012  # m, voxels this high stand on the support whatever the mean says
+_TOWERING_M = 0.12  # m, walls are at least this high
+_TOWERING_SHARE = 0.4  # of a wall's cells that were seen so high
 _WALL_M = 0.4  # m, no object is as long, straight and upright as this
 _WALL_TRIES = 120  # pairs of cells that a wall is sought through
 _DENSE_M = 0.9  # m, cameras nearer than this leave gaps of one cell at most
 _NECK_CELLS = 4  # cells, widest half neck that is cut to part a piece that is too large
 _NEAR_CELLS = 4  # cells, how far from the place its piece may begin
+_SHEET_M = 0.0055  # lower than any tool that lies flat: paper, cloth
 _SKIRT_M = 0.008  # m, beside a tall thing blur raises cells up to here
 
 
@@ -37,7 +40,7 @@ class Site:
 
     place_in_world: Float[np.ndarray, "3"]
     camera_in_world: Float[np.ndarray, "3"]  # of the nearest view
-    range_m: float  # median distance of the views
+    range_m: float  # mean distance of the points that were fused
     up_in_world: Float[np.ndarray, "3"] | None
     max_object_m: float
 
@@ -127,13 +130,18 @@ def footprint_on(
     tall = np.zeros((_SIDE, _SIDE), bool)
     high = (height > max(_TALL_M, 2.0 * threshold)) & (np.abs(plan.across_m(points_in_world)) < reach_m).all(-1)
     tall[cell[high, 1], cell[high, 0]] = True
-    wall = _walls(tall, 2.0 * site.sigma_m + 0.006)
+    towering = np.zeros_like(tall)
+    towering[cell[high & (height > _TOWERING_M), 1], cell[high & (height > _TOWERING_M), 0]] = True
+    wall = _walls(tall, towering, 2.0 * site.sigma_m + 0.006)
     tall &= ~wall
-    raised = _opened(_raised(plan, views, site, reach_m, threshold) & ~_closed(wall, 5))  # nor the wall's foot
+    mean, seen = _mean_heights(plan, views, site, reach_m)
+    surely = np.maximum(threshold, 2.0 * site.sigma_m / np.sqrt(np.maximum(4.0 * seen, 1.0)))
+    raised = _opened((seen >= _MIN_COUNT) & (mean > surely) & ~_closed(wall, 5))  # nor the wall's foot
     width = 3 if site.range_m < _DENSE_M else 5
     piece = _piece_at(_closed(raised | tall, width).astype(np.uint8), int(site.max_object_m / _CELL_M))
     if piece is None or (reach_m < REACH_M and _is_cut_off(piece, reach_m)):
         return None
+    piece = _without_sheets(piece, tall, mean)
     whole = _without_holes(piece)
     inside = whole[cell[:, 1], cell[:, 0]]
     over = np.where(piece[cell[:, 1], cell[:, 0]], 0.6 * threshold, -0.002)
@@ -143,8 +151,10 @@ def footprint_on(
     return Footprint(np.asarray(inside & (height > over)), float(whole.sum()) * _CELL_M**2)
 
 
-def _raised(plan: _Plan, views: list[View], site: Site, reach_m: float, threshold_m: float) -> Bool[np.ndarray, "S S"]:
-    """Cells whose mean height over all views is surely over the support."""
+def _mean_heights(
+    plan: _Plan, views: list[View], site: Site, reach_m: float
+) -> tuple[Float[np.ndarray, "S S"], Float32[np.ndarray, "S S"]]:
+    """Mean height over the support per cell, of what lies near it, and by how many points it was seen."""
     import cv2
 
     total, count = np.zeros((_SIDE, _SIDE), np.float32), np.zeros((_SIDE, _SIDE), np.float32)
@@ -158,9 +168,27 @@ def _raised(plan: _Plan, views: list[View], site: Site, reach_m: float, threshol
         np.add.at(count, (cell[low, 1], cell[low, 0]), 1.0)
     total, count = (cv2.GaussianBlur(image, (0, 0), 1.0, borderType=cv2.BORDER_CONSTANT) for image in (total, count))
     mean = total / np.maximum(count, 1e-6)
-    mean = mean - _curved_level(mean, count)
-    noise = 2.0 * site.sigma_m / np.sqrt(np.maximum(4.0 * count, 1.0))
-    return np.asarray((count >= _MIN_COUNT) & (mean > np.maximum(threshold_m, noise)))
+    return np.asarray(mean - _curved_level(mean, count)), np.asarray(count)
+
+
+def _without_sheets(
+    piece: Bool[np.ndarray, "S S"], tall: Bool[np.ndarray, "S S"], mean: Float[np.ndarray, "S S"]
+) -> Bool[np.ndarray, "S S"]:
+    """A tall thing at the middle without the paper that it stands beside: flat, very low, and not enclosed by it."""
+    import cv2
+
+    around = slice(_MIDDLE - 2, _MIDDLE + 3)
+    upright = _closed(tall & piece, 5)
+    if not upright[around, around].any():
+        return piece
+    own = cv2.dilate(_without_holes(upright).astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    sheet = piece & ~own
+    if not sheet.any() or float(np.median(mean[sheet])) >= _SHEET_M:
+        return piece
+    _, labels = cv2.connectedComponents((piece & own).astype(np.uint8), connectivity=8)
+    held = np.bincount(labels[around, around].ravel())
+    held[0] = 0
+    return np.asarray(labels == int(np.argmax(held))) if held.any() else piece
 
 
 def _closed(image: Bool[np.ndarray, "S S"], width: int) -> Bool[np.ndarray, "S S"]:
@@ -213,8 +241,10 @@ def _tukey(residual_m: np.ndarray, width_m: float) -> np.ndarray:
     return np.where(np.abs(residual_m) < width_m, (1 - (residual_m / width_m) ** 2) ** 2, 0.0)
 
 
-def _walls(tall: Bool[np.ndarray, "S S"], thickness_m: float) -> Bool[np.ndarray, "S S"]:
-    """Straight upright things longer than any object: walls, seen edge-on from above (two at most)."""
+def _walls(
+    tall: Bool[np.ndarray, "S S"], towering: Bool[np.ndarray, "S S"], thickness_m: float
+) -> Bool[np.ndarray, "S S"]:
+    """Straight high things longer than any object: walls, seen edge-on from above (two at most)."""
     v, u = np.nonzero(tall)
     rng = np.random.default_rng(11)
     half = max(1.5, thickness_m / _CELL_M)
@@ -225,7 +255,8 @@ def _walls(tall: Bool[np.ndarray, "S S"], thickness_m: float) -> Bool[np.ndarray
         band = _straight_band(u, v, half, rng)
         if band is None:
             break
-        out[v[band], u[band]] = True
+        if towering[v[band], u[band]].mean() > _TOWERING_SHARE:
+            out[v[band], u[band]] = True
         v, u = v[~band], u[~band]
     return out
 

@@ -17,6 +17,7 @@ from tracking.embedded.plane import Plane
 from tracking.embedded.views import REACH_M, VOXEL_M, View, against_sensor, frames_around, fused, still_views
 
 _MIN_VIEWS = 4  # views, fewer are no better than the point's own frame
+_MAX_SIGMA_M = 0.006  # m, noise of one depth pixel beyond which a gap between two things is not seen
 _MIN_VOXELS = 50  # voxels, fewer show neither a support nor a thing
 _INNER_REACH_M = 0.12  # m, the reach in which an open container's floor is sought
 _SAME_PLANE_M = 0.003  # m, two supports this near to each other at the place are one
@@ -91,7 +92,8 @@ def surroundings_of(
     """Fuse what the frames around ``frame`` see near a place and part the thing there from its support.
 
     Frames count while depth near the place stays as it was; a direction in time ends where the sensor sees through it.
-    None with fewer than four such frames, without a support, or where nothing stands at the place.
+    None with fewer than four such frames, from so far away that the sensor's noise hides where two things part, without
+    a support, or where nothing stands at the place.
     """
     views = still_views(store, frame, place_in_world, colour, max_views)
     if len(views) < _MIN_VIEWS:
@@ -99,7 +101,10 @@ def surroundings_of(
     poses = [store.pose(view.frame) for view in views]
     cameras = np.stack([pose[:3, 3] for pose in poses if pose is not None])
     away = [float(np.linalg.norm(place_in_world - camera)) for camera in cameras]
-    site = Site(place_in_world, cameras[int(np.argmin(away))], float(np.median(away)), up_in_world, max_object_m)
+    range_m = float(np.average(away, weights=[len(view.points_in_world) for view in views]))
+    site = Site(place_in_world, cameras[int(np.argmin(away))], range_m, up_in_world, max_object_m)
+    if site.sigma_m > _MAX_SIGMA_M:
+        return None
     voxels = fused(store, views, site.range_m)
     points = voxels.points_in_world
     if len(points) < _MIN_VOXELS:
