@@ -103,6 +103,10 @@ class LiftConfig:
     """A moving object that is unseen for longer than this is nowhere."""
     event_max_gap_s: float = 2.0
     """Pick-ups and put-downs whose time is less certain than this are not reported."""
+    event_hand_gap_s: float = 0.35
+    """Where the object was not seen for longer than this around a pick-up or put-down, the hand tells the moment."""
+    hand_arrival_m: float = 0.03
+    """A hand is at a place once it is this close to the closest that it comes."""
     containment_enter: float = 0.8
     """Share of a box inside another's interior at which containment begins."""
     containment_leave: float = 0.5

@@ -1,6 +1,9 @@
 """Pick up, put down, put into, take out: from legs of motion and from containment."""
 
+from collections.abc import Callable
+
 import numpy as np
+from jaxtyping import Float
 
 from lifting.config import LiftConfig
 from lifting.records import Event, EventKind, Relation, RelationKind
@@ -9,19 +12,53 @@ from lifting.trajectory import Assembled, Clock, Leg
 _NS = 1e9
 
 
-def motion_events(item: Assembled, clock: Clock, config: LiftConfig) -> list[Event]:
-    """Lift-off and touch-down of every leg whose time is known well enough."""
+Joints = Callable[[int], Float[np.ndarray, "J 3"]]
+
+
+def motion_events(item: Assembled, clock: Clock, config: LiftConfig, joints: Joints | None = None) -> list[Event]:
+    """Lift-off and touch-down of every leg whose time is known well enough.
+
+    ``joints`` gives the finite hand joints (world, metres) of a frame. Where the object itself was not seen for a
+    while, the hand that comes to its place, or leaves it, tells the moment.
+    """
     events: list[Event] = []
     for leg in item.legs:
         if leg.before is not None:
             start = item.places[leg.before].fit.segment.last_frame
             end = _first_away(leg, item, start)
+            start, end = _by_hand(EventKind.PICK_UP, item, leg.before, start, end, clock, joints, config)
             events += _event(EventKind.PICK_UP, item, leg, leg.before, start, end, clock, config)
         if leg.after is not None:
             end = item.places[leg.after].fit.segment.first_frame
             start = _last_away(leg, item, end)
+            start, end = _by_hand(EventKind.PUT_DOWN, item, leg.after, start, end, clock, joints, config)
             events += _event(EventKind.PUT_DOWN, item, leg, leg.after, start, end, clock, config)
     return events
+
+
+def _by_hand(
+    kind: EventKind,
+    item: Assembled,
+    place: int,
+    start: int,
+    end: int,
+    clock: Clock,
+    joints: Joints | None,
+    config: LiftConfig,
+) -> tuple[int, int]:
+    """Narrow a long gap to the frames in which a hand reaches the resting place (or has just left it)."""
+    if joints is None or float(clock.times_s[end] - clock.times_s[start]) <= config.event_hand_gap_s:
+        return start, end
+    center = item.places[place].box.center_in_world
+    frames = list(range(start, end + 1))
+    found = [joints(frame) for frame in frames]
+    away = np.array([np.linalg.norm(j - center, axis=-1).min() if len(j) else np.inf for j in found])
+    reach = config.hand_near_m + 0.5 * float(np.max(item.places[place].box.extent_m))
+    if not np.isfinite(away).any() or away.min() > reach:
+        return start, end
+    there = np.flatnonzero(away <= away.min() + config.hand_arrival_m)
+    at = int(there[0]) if kind is EventKind.PUT_DOWN else int(there[-1])
+    return frames[max(0, at - 1)], frames[min(len(frames) - 1, at + 1)]
 
 
 def _first_away(leg: Leg, item: Assembled, start: int) -> int:

@@ -272,7 +272,12 @@ def _assemble_lifted(
     trajectories = [item.trajectory for item in items]
     rotations = [se3.rotation_from_quat_wxyz(t.quats_wxyz) for t in trajectories]
     relations = find_relations(trajectories, rotations, surfaces, clock, canonical.world.has_up, config)
-    moves = [event for item in items for event in motion_events(item, clock, config)]
+
+    def joints(frame: int) -> Float64[np.ndarray, "J 3"]:
+        return joints_at(canonical.hands, int(canonical.timestamps_ns[frame]))
+
+    hands = joints if canonical.hands else None
+    moves = [event for item in items for event in motion_events(item, clock, config, hands)]
     events = with_supports(moves + containment_events(relations, moves), relations)
     has_sensor = canonical.sensor is not None
     moving = _moving_depth(canonical, scene_depth, tracks, items, clock, config) if has_sensor else None

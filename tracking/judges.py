@@ -171,6 +171,10 @@ class GeometricJudge:
         agreement = evidence.get("agreement", evidence.get("colour_likeness", float("nan")))
         ratio, speed = evidence.get("area_ratio", 1.0), evidence.get("speed_m_s", 0.0)
         limit = self.config.max_area_ratio
+        followed = observation.evidence.get("in_hand", 0.0) > 0
+        if agreement < self.config.min_agreement and followed:
+            reason = "half hidden in a hand that is followed: depth and colour cannot decide"
+            return self._say(case, Outcome.UNDECIDED, reason, evidence)
         if agreement < self.config.min_agreement:
             return self._say(
                 case, Outcome.DRIFTED, f"depth and colour disagree with the track ({agreement:.2f})", evidence

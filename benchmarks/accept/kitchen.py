@@ -11,6 +11,7 @@ from benchmarks.accept.harness import ROOT, Letter, egospatial, samples
 
 SCRATCH = ROOT / "out" / "accept"
 OBJECTS = {"white mug", "purple magazine", "cup with flowers", "red game controller", "plastic container"}
+MOTION_TEMPLATES = ("T", "O1", "O3", "O4")  # O2 asks what came into view first, which nothing has to move for
 MOTION_WORDS = (" move", "moved", "moving", "pick", "put down", "carried", "relocat", "held", "travel")
 
 
@@ -134,7 +135,7 @@ def _questions(letter: Letter, folder: Path) -> None:
     motion = [
         row["qa_id"]
         for row in rows
-        if row["template"][0] in "TO" or any(word in row["text"].lower() for word in MOTION_WORDS)
+        if row["template"].startswith(MOTION_TEMPLATES) or any(word in row["text"].lower() for word in MOTION_WORDS)
     ]
     letter.true("none speaks of motion", not motion, ", ".join(motion) or "none")
     done = egospatial("verify", folder, "--json")

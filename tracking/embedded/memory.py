@@ -41,6 +41,8 @@ class Memory:
     whole: bool = False  # the model was seen from many sides before: its bounds hardly grow
     in_hand: Float[np.ndarray, "4 4"] | None = None  # where it would be if a touching hand carried it
     hand_frame: int = -1  # frame of the hand that "in_hand" goes with
+    hand: int = -1  # number of that hand
+    grip: tuple[int, int, Float[np.ndarray, "4 4"]] | None = None  # frame, hand, place: when last surely in the hand
     touches: list[tuple[int, int, Float[np.ndarray, "4 4"]]] = field(default_factory=list)  # frame, hand, place at rest
     last_step_in_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
     rest_places: list[Float[np.ndarray, "4 4"]] = field(default_factory=list)

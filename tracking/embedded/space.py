@@ -41,6 +41,10 @@ _GONE_FRAMES = 2
 _WHOLE_REACH_M = 0.004
 _GROW_PX = 5
 _GOOD_SCORE = 0.75
+_GAIN_STEP = 0.25  # log brightness that a thing may change by between two sightings
+_JUMP_M = 0.15
+_STRAY_M = 0.015
+_GRIP_FRAMES = 30
 _TOUCHES = 8
 _GRIP_JOINTS = [4, 8, 12]  # tips of thumb, index and middle finger
 _STILL_M = 0.006
@@ -49,8 +53,11 @@ _STILL_M = 0.006
 class Hypothesis:
     """One place where the object might be, seen in one crop."""
 
-    def __init__(self, crop: Crop, prediction: Prediction, agreement: Agreement, kind: str) -> None:
+    def __init__(
+        self, crop: Crop, prediction: Prediction, agreement: Agreement, kind: str, strayed_m: float = 0.0
+    ) -> None:
         self.crop, self.prediction, self.agreement, self.kind = crop, prediction, agreement, kind
+        self.strayed_m = strayed_m  # how far alignment took it from where the hand or the flow says
 
     @property
     def value(self) -> float:
@@ -59,7 +66,8 @@ class Hypothesis:
         A jump to another place needs depth that confirms it: colours alone are found anywhere.
         """
         unseen = self.agreement.unknown / max(1, self.agreement.total)
-        return self.agreement.score + _BONUS.get(self.kind, 0.0) - _UNSEEN_COST.get(self.kind, 0.0) * unseen
+        strayed = 0.15 * (max(0.0, self.strayed_m - _STRAY_M) / (2 * _STRAY_M)) ** 2
+        return self.agreement.score + _BONUS.get(self.kind, 0.0) - _UNSEEN_COST.get(self.kind, 0.0) * unseen - strayed
 
 
 class SpaceStep:
@@ -114,7 +122,7 @@ class SpaceStep:
         if not np.isfinite(hands_at(self._store, frame)[hand]).any():
             memory.in_hand = place if memory.in_hand is not None else None
             return
-        motion = hand_motion(self._store, since, frame, hand)
+        motion, memory.hand = hand_motion(self._store, since, frame, hand), hand
         memory.in_hand, memory.hand_frame = None if motion is None else motion @ place, frame
         if not memory.moving:
             memory.touches = [*memory.touches[1 - _TOUCHES :], (since, hand, memory.world_from_object.copy())]
@@ -128,7 +136,8 @@ class SpaceStep:
             return _is_gone(agreement)
         if best.kind in _STAYING and agreement.hidden_share > 0.3 and agreement.colour_right >= 0.5:
             return agreement.vacated > 0.15 * agreement.total  # little of it can be seen, and that is right
-        if memory.in_hand is not None and best.kind in ("held", "hand", "flow", "slid"):
+        gripped = memory.in_hand is not None and best.kind in ("hand", "flow", "slid")
+        if gripped or best.kind == "held":
             return not _holds_in_hand(agreement)  # shade, blur and fingers change colours, not places
         just_left = best.kind == "rest" and memory.moving and memory.in_hand is None and not memory.lost
         if best.kind not in ("rest", "left") or (
@@ -216,10 +225,16 @@ class SpaceStep:
                 continue
             aligned = align(hypothesis.crop, model, hypothesis.prediction, pose, 3)
             agreement = compare(hypothesis.crop, aligned, model)
+            if kind in _UNSEEN_COST and abs(agreement.gain - memory.gain) > _GAIN_STEP:
+                step = float(np.clip(agreement.gain - memory.gain, -_GAIN_STEP, _GAIN_STEP))
+                agreement = compare(hypothesis.crop, aligned, model, memory.gain + step)
             if kind != "return" and agreement.score < _GOOD_SCORE:
                 aligned, agreement = self._sideways(memory, hypothesis.crop, aligned, agreement, pose)
             if kind != "sought" or agreement.score >= _SOUGHT_SCORE:
-                found.append(Hypothesis(hypothesis.crop, aligned, agreement, kind))
+                guided = kind in ("held", "hand", "flow", "onward") or (kind == "slid" and memory.in_hand is not None)
+                with_hand = memory.in_hand if memory.in_hand is not None and memory.hand_frame == frame else place
+                strayed_m = _apart(aligned.world_from_object, with_hand, model) if guided else 0.0
+                found.append(Hypothesis(hypothesis.crop, aligned, agreement, kind, strayed_m))
         return max(found, key=lambda h: h.value) if found else None
 
     def _sideways(
@@ -275,10 +290,15 @@ class SpaceStep:
                         out.append(("held", motion @ place))
         if memory.moving:
             out.append(("onward", memory.last_step_in_world @ here))
-        if memory.lost or memory.moving:
-            out += [("return", place) for place in memory.rest_places[-4:]]
+        if memory.lost or memory.moving:  # nothing in sight jumps home from one frame to the next
+            far = np.inf if memory.lost else _JUMP_M
+            out += [("return", place) for place in memory.rest_places[-4:] if _apart(place, here, model) < far]
         if memory.lost:
             out += [("sought", place) for place in self._sought(memory, frame)]
+            if memory.in_hand is None and memory.grip is not None and frame != memory.grip[0]:
+                motion = hand_motion(self._store, memory.grip[0], frame, memory.grip[1])
+                if motion is not None and abs(frame - memory.grip[0]) <= _GRIP_FRAMES:
+                    out.append(("held", motion @ memory.grip[2]))
         return out
 
     def _sought(self, memory: Memory, frame: int) -> list[np.ndarray]:
@@ -376,6 +396,12 @@ class SpaceStep:
         assert pose is not None and memory.model is not None
         memory.gone_frames = 0
         self._settle(memory, best, hand_seen=memory.hand_frame == frame)
+        if best.kind == "held" and memory.in_hand is None and memory.grip is not None:
+            memory.in_hand, memory.hand_frame = memory.world_from_object.copy(), frame
+        if memory.moving and memory.in_hand is not None and memory.hand_frame == frame:
+            memory.grip = (frame, memory.hand, memory.world_from_object.copy())
+        elif not memory.moving:
+            memory.grip = None
         memory.seen_frames += 1
         plane = None if memory.moving or memory.flat else memory.plane
         crop, prediction = best.crop, best.prediction
@@ -499,6 +525,12 @@ class SpaceStep:
                 wrong |= prediction.mask & crop.measured & (crop.z_m - expected > limit)
             if wrong.any():
                 model.miss(prediction.index[wrong].astype(np.int64))
+
+
+def _apart(place: np.ndarray, other: np.ndarray, model: ObjectModel) -> float:
+    """Distance (m) of the object's centre between two places."""
+    center = np.append(model.center, 1.0)
+    return float(np.linalg.norm(((place - other) @ center)[:3]))
 
 
 def _convincing(move: Hypothesis, stay: Hypothesis | None, touched: bool) -> bool:
