@@ -111,6 +111,8 @@ class Recording:
     narrations_file: Path | None = None
     input_files: tuple[Path, ...] = ()  # what the content depends on (for hashing)
     warnings: tuple[str, ...] = ()
+    # Undoes what the writer of the files says it did to an older world (a similarity); identity: it says nothing.
+    original_from_source_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
 
 
 @dataclass(frozen=True)

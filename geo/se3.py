@@ -145,9 +145,10 @@ def is_rigid(a_from_b: Float[np.ndarray, "*batch 4 4"], tolerance: float = 1e-4)
     rotation = matrix[..., :3, :3]
     finite = np.asarray(np.isfinite(matrix).all(axis=(-1, -2)))
     safe = np.where(finite[..., None, None], rotation, np.eye(3))
-    gram = safe @ np.swapaxes(safe, -1, -2)
-    orthonormal = np.abs(gram - np.eye(3)).max(axis=(-1, -2)) <= tolerance
-    proper = np.linalg.det(safe) > 0
+    with np.errstate(all="ignore"):  # numbers far from a rotation's may overflow, or have a determinant of 0
+        gram = safe @ np.swapaxes(safe, -1, -2)
+        orthonormal = np.abs(gram - np.eye(3)).max(axis=(-1, -2)) <= tolerance
+        proper = np.linalg.det(safe) > 0
     last_row = np.abs(np.where(finite[..., None], matrix[..., 3, :], 0.0) - [0, 0, 0, 1]).max(axis=-1) <= tolerance
     return np.asarray(finite & orthonormal & proper & last_row)
 

@@ -42,10 +42,12 @@ class Trajectory:
         rows = rows[np.argsort(stamps[rows], kind="stable")]
         poses = np.asarray(world_from_body, dtype=np.float64)
         names = range(len(stamps)) if row_names is None else row_names
+        bent = rows[~se3.is_rigid(poses[rows], 1e-3)]
+        if len(bent):
+            row = int(bent[0])
+            raise PoseError(f"{source} row {names[row]}: not a rigid transform:\n{poses[row]}")
         keep: list[int] = []
         for row in rows.tolist():
-            if not se3.is_rigid(poses[row], 1e-3):
-                raise PoseError(f"{source} row {names[row]}: not a rigid transform:\n{poses[row]}")
             if keep and stamps[keep[-1]] == stamps[row]:
                 if np.abs(poses[keep[-1]] - poses[row]).max() > _EQUAL_POSE_TOLERANCE:
                     raise TimeError(

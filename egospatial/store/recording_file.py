@@ -1,6 +1,6 @@
 """recording.json: cameras, canonical K, world, clock, frame table, and where the recording came from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ def camera_json(camera: Camera) -> dict[str, Any]:
         "height": camera.height_px,
         "params": camera.params,
         "valid_theta_rad": getattr(camera, "valid_theta_rad", None),
+        "valid_radius_focal": getattr(camera, "valid_radius", None),
     }
 
 
@@ -77,8 +78,11 @@ def camera_from_json(item: dict[str, Any]) -> Camera:
     if item["model"] == PinholeCamera.model:
         return PinholeCamera(item["width"], item["height"], *item["params"])
     from geo.cameras import camera_from_params
+    from geo.cameras.distorted import DistortedCamera
 
-    return camera_from_params(item["model"], (item["width"], item["height"]), item["params"], item["valid_theta_rad"])
+    size, radius = (item["width"], item["height"]), item.get("valid_radius_focal")
+    camera = camera_from_params(item["model"], size, item["params"], item["valid_theta_rad"])
+    return replace(camera, valid_radius=radius) if isinstance(camera, DistortedCamera) else camera
 
 
 def world_from_json(item: dict[str, Any]) -> World:

@@ -62,12 +62,29 @@ class Camera(abc.ABC):
         """Unit ray of each pixel. Invalid: pixels that no ray of the valid region reaches."""
 
     @abc.abstractmethod
+    def jacobian(self, points_in_camera: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2 3"]:
+        """Derivative of the pixel (u, v) by the point (x, y, z), in pixels per unit of the points; analytic.
+
+        NaN where ``project`` is invalid. The last column is that of z: a point that moves along its own ray keeps its
+        pixel, so ``jacobian(p) @ p`` is zero.
+        """
+
+    @abc.abstractmethod
     def resized(self: C, size_wh_px: tuple[int, int]) -> C:
         """The same camera for an image resized to this size (per-axis factors, after rounding)."""
 
     @abc.abstractmethod
     def cropped(self: C, x0_px: int, y0_px: int, size_wh_px: tuple[int, int]) -> C:
         """The same camera for the sub-image whose first pixel is (x0, y0)."""
+
+    @abc.abstractmethod
+    def rotated90(self: C, turns_clockwise: int) -> tuple[C, Float[np.ndarray, "3 3"]]:
+        """The camera of the picture turned by quarter turns, and ``turned_from_camera``, its rotation.
+
+        ``numpy.rot90(image, -turns_clockwise)`` is the picture; negative turns go the other way. The camera's axes
+        turn with the picture, so the extrinsics have to follow (FIELD R5):
+        ``device_from_turned = device_from_camera @ turned_from_camera.T``. Exact for every model.
+        """
 
     def in_image(self, pixels_xy: Float[np.ndarray, "*batch 2"]) -> Bool[np.ndarray, "*batch"]:
         """True where a pixel lies on the image, borders included."""
@@ -111,18 +128,31 @@ def resized_intrinsics(camera: Camera, size_wh_px: tuple[int, int]) -> FocalAndC
     return FocalAndCentre(fx * sx, fy * sy, (cx + 0.5) * sx - 0.5, (cy + 0.5) * sy - 0.5)
 
 
+def quarter_turn(turns_clockwise: int) -> Float[np.ndarray, "3 3"]:
+    """turned_from_camera of ``Camera.rotated90``: one turn takes (x, y, z) to (-y, x, z), whole numbers only."""
+    once = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    return np.asarray(np.linalg.matrix_power(once, turns_clockwise % 4), dtype=np.float64)
+
+
 def check_size(width_px: int, height_px: int) -> None:
     """Refuse image sizes that cannot be."""
     if not (0 < width_px <= 65536 and 0 < height_px <= 65536):
         raise CameraError(f"image size {width_px}x{height_px} is impossible; expected 1..65536 px a side")
 
 
-def check_params(model: str, params: Float[np.ndarray, "P"], valid_theta_rad: float | None = None) -> None:
-    """Refuse parameters that are not finite, focal lengths that are not positive, and impossible valid angles."""
+def check_params(
+    model: str,
+    params: Float[np.ndarray, "P"],
+    valid_theta_rad: float | None = None,
+    valid_radius: float | None = None,
+) -> None:
+    """Refuse parameters that are not finite, focal lengths that are not positive, impossible valid angles and radii."""
     if not (np.isfinite(params).all() and params[0] > 0 and params[1] > 0):
         raise CameraError(f"{model} parameters {params.tolist()} must be finite with positive focal lengths")
     if valid_theta_rad is not None and not 0 < valid_theta_rad <= np.pi:
         raise CameraError(f"{model}: valid_theta_rad = {valid_theta_rad} must lie in (0, pi]; is it in degrees?")
+    if valid_radius is not None and not (np.isfinite(valid_radius) and valid_radius > 0):
+        raise CameraError(f"{model}: valid radius {valid_radius} must be positive and finite; leave it out if unknown")
 
 
 def first_positive_root(coefficients_rising: Float[np.ndarray, "C"]) -> float:

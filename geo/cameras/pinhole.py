@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from geo.cameras.base import Camera, Projection, Rays, check_params, check_size, resized_intrinsics
+from geo.cameras.base import Camera, Projection, Rays, check_params, check_size, quarter_turn, resized_intrinsics
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class PinholeCamera(Camera):
         x, y, z = np.moveaxis(np.asarray(points_in_camera, dtype=np.float64), -1, 0)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             valid = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & (z > 0)
+            valid = valid & np.isfinite(x / z) & np.isfinite(y / z)
             xn, yn = np.where(valid, x / z, np.nan), np.where(valid, y / z, np.nan)
         u = self.fx_px * xn + self.skew_px * yn + self.cx_px
         v = self.fy_px * yn + self.cy_px
@@ -52,8 +53,25 @@ class PinholeCamera(Camera):
     def unproject(self, pixels_xy: Float[np.ndarray, "*batch 2"]) -> Rays:
         """See ``Camera.unproject``; every finite pixel has a ray."""
         points = self.normalised_points(pixels_xy)
-        norm = np.linalg.norm(points, axis=-1, keepdims=True)
-        return Rays(points / norm, np.asarray(np.isfinite(norm[..., 0])))
+        with np.errstate(invalid="ignore", over="ignore"):
+            norm = np.linalg.norm(points, axis=-1, keepdims=True)
+            valid = np.isfinite(norm)
+            return Rays(np.where(valid, points / norm, np.nan), np.asarray(valid[..., 0]))
+
+    def jacobian(self, points_in_camera: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2 3"]:
+        """See ``Camera.jacobian``."""
+        points = np.asarray(points_in_camera, dtype=np.float64)
+        x, y, z = np.moveaxis(points, -1, 0)
+        with np.errstate(all="ignore"):
+            valid = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & (z > 0)
+            valid = valid & np.isfinite(x / z) & np.isfinite(y / z)
+            near = np.where(valid, 1 / z, np.nan)
+            xn, yn = x * near, y * near
+            out = np.zeros((*z.shape, 2, 3))
+            out[..., 0, 0], out[..., 0, 1] = self.fx_px * near, self.skew_px * near
+            out[..., 0, 2] = -(self.fx_px * xn + self.skew_px * yn) * near
+            out[..., 1, 1], out[..., 1, 2] = self.fy_px * near, -self.fy_px * yn * near
+        return np.where(valid[..., None, None], out, np.nan)
 
     def normalised_points(self, pixels_xy: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch 3"]:
         """Points on the plane z = 1: multiply by z-depth to get points in the camera frame."""
@@ -81,3 +99,27 @@ class PinholeCamera(Camera):
         """Shift the principal point; the focal length stays."""
         width, height = size_wh_px
         return replace(self, width_px=width, height_px=height, cx_px=self.cx_px - x0_px, cy_px=self.cy_px - y0_px)
+
+    def rotated90(self, turns_clockwise: int) -> tuple["PinholeCamera", Float[np.ndarray, "3 3"]]:
+        """See ``Camera.rotated90``. With skew the rotation is not a plain quarter turn.
+
+        The turned picture shears along its other axis, which K cannot say. Its 2x2 part is therefore split into an
+        upper triangle times a small rotation about z (RQ decomposition), and that rotation joins the quarter turn.
+        """
+        camera, turned_from_camera = self, np.eye(3)
+        for _ in range(turns_clockwise % 4):
+            shear = np.hypot(camera.skew_px, camera.fx_px)
+            cos, sin = camera.fx_px / shear, -camera.skew_px / shear
+            about_z = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
+            turned_from_camera = about_z @ quarter_turn(1) @ turned_from_camera
+            camera = replace(
+                camera,
+                width_px=camera.height_px,
+                height_px=camera.width_px,
+                fx_px=camera.fy_px * cos,
+                fy_px=shear,
+                cx_px=camera.height_px - 1 - camera.cy_px,
+                cy_px=camera.cx_px,
+                skew_px=camera.fy_px * sin,
+            )
+        return camera, turned_from_camera

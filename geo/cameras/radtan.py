@@ -5,14 +5,9 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float
-from numpy.polynomial.polynomial import polyval
 
-from geo.cameras.base import Projection, Rays, first_positive_root
-from geo.cameras.distorted import DistortedCamera, invert_monotone
-from geo.errors import CameraError
-
-_NEWTON_STEPS = 20
-_RESIDUAL = 1e-11  # of normalised coordinates: far below 1e-6 px for any focal length
+from geo.cameras.distorted import DistortedCamera, check_count
+from geo.cameras.plane import PlaneDistortion
 
 
 @dataclass(frozen=True)
@@ -32,111 +27,40 @@ class RadTanCamera(DistortedCamera):
 
     def __post_init__(self) -> None:
         """Validate once, here."""
-        if len(self.distortion) not in (4, 5, 8):
-            raise CameraError(
-                f"OPENCV has 4, 5 or 8 coefficients k1 k2 p1 p2 [k3 [k4 k5 k6]], got {len(self.distortion)}"
-            )
+        check_count(self.model, self.distortion, (4, 5, 8), "k1 k2 p1 p2 [k3 [k4 k5 k6]]")
         super().__post_init__()
 
     @cached_property
-    def _coefficients(self) -> tuple[Float[np.ndarray, "4"], Float[np.ndarray, "4"], float, float]:
-        """Numerator and denominator in powers of r^2, p1, p2."""
+    def _plane(self) -> PlaneDistortion:
         k1, k2, p1, p2, k3, k4, k5, k6 = [*self.distortion, *[0.0] * (8 - len(self.distortion))]
-        return np.array([1.0, k1, k2, k3]), np.array([1.0, k4, k5, k6]), p1, p2
+        narrow = self.valid_theta_rad is not None and self.valid_theta_rad < np.pi / 2
+        return PlaneDistortion(
+            numerator=(1.0, k1, k2, k3),
+            denominator=(1.0, k4, k5, k6) if len(self.distortion) == 8 else (1.0,),
+            tangential=(p2, p1),
+            limit=float(np.tan(self.valid_theta_rad)) if narrow and self.valid_theta_rad else float("inf"),
+        )
 
-    @cached_property
-    def _max_radius(self) -> float:
-        """Largest normalised radius r = tan(theta) that is valid; it may be infinite."""
-        n, d, _, _ = self._coefficients
-        odd = np.array([1.0, 3.0, 5.0, 7.0])
-        even = 2 * np.arange(4.0)
-        # d/dr (r n / d) = 0  <=>  (n + 2 s n') d - 2 s n d' = 0 with s = r^2; a pole of d comes no later than matters.
-        turning = np.convolve(n * odd, d) - np.convolve(n, d * even)
-        limits = [first_positive_root(turning), first_positive_root(d)]
-        radius = float(np.sqrt(min(limits)))
-        if self.valid_theta_rad is not None and self.valid_theta_rad < np.pi / 2:
-            radius = min(radius, float(np.tan(self.valid_theta_rad)))
-        return radius
+    def _turned_distortion(self) -> tuple[float, ...]:
+        p2, p1 = self._plane.turned().tangential
+        return (*self.distortion[:2], p1, p2, *self.distortion[4:])
 
     @property
-    def max_theta_rad(self) -> float:
-        """Arc tangent of the largest valid radius."""
-        return float(np.arctan(self._max_radius))
+    def _lens_limit_rad(self) -> float:
+        return float(np.pi / 2)
 
-    def _distort(
-        self, x: Float[np.ndarray, "*batch"], y: Float[np.ndarray, "*batch"]
-    ) -> tuple[Float[np.ndarray, "2 *batch"], Float[np.ndarray, "2 2 *batch"]]:
-        """Distorted normalised coordinates and their Jacobian."""
-        n, d, p1, p2 = self._coefficients
-        s = x * x + y * y
-        num = 1 + s * (n[1] + s * (n[2] + s * n[3]))
-        den = 1 + s * (d[1] + s * (d[2] + s * d[3]))
-        g = num / den
-        dg = ((n[1] + s * (2 * n[2] + s * 3 * n[3])) - g * (d[1] + s * (2 * d[2] + s * 3 * d[3]))) / den  # dg / ds
-        xd = x * g + 2 * p1 * x * y + p2 * (s + 2 * x * x)
-        yd = y * g + p1 * (s + 2 * y * y) + 2 * p2 * x * y
-        xx = g + 2 * x * x * dg + 2 * p1 * y + 6 * p2 * x
-        yy = g + 2 * y * y * dg + 6 * p1 * y + 2 * p2 * x
-        xy = 2 * x * y * dg + 2 * p1 * x + 2 * p2 * y
-        return np.stack([xd, yd]), np.stack([np.stack([xx, xy]), np.stack([xy, yy])])
+    def _lens_scale(self, rho: Float[np.ndarray, "N"], z: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+        return np.asarray(1 / z)
 
-    def _valid(self, x: Float[np.ndarray, "*batch"], y: Float[np.ndarray, "*batch"]) -> Bool[np.ndarray, "*batch"]:
-        """Where a normalised point lies in the region that the distortion maps one to one."""
-        _, jacobian = self._distort(x, y)
-        determinant = jacobian[0, 0] * jacobian[1, 1] - jacobian[0, 1] * jacobian[1, 0]
-        return np.asarray((np.hypot(x, y) <= self._max_radius) & (determinant > 0))
+    def _lens_slope(self, rho: Float[np.ndarray, "N"], z: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+        return np.asarray(1 + (rho / z) ** 2)
 
-    def project(self, points_in_camera: Float[np.ndarray, "*batch 3"]) -> Projection:
-        """See ``Camera.project``; points with z <= 0 or outside the valid radius are invalid."""
-        x, y, z = np.moveaxis(np.asarray(points_in_camera, dtype=np.float64), -1, 0)
-        with np.errstate(all="ignore"):
-            front = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & (z > 0)
-            xn, yn = np.where(front, x / z, np.nan), np.where(front, y / z, np.nan)
-            (xd, yd), _ = self._distort(xn, yn)
-            valid = front & self._valid(xn, yn)
-        u = np.where(valid, self.fx_px * xd + self.cx_px, np.nan)
-        v = np.where(valid, self.fy_px * yd + self.cy_px, np.nan)
-        return Projection(np.stack([u, v], axis=-1), np.asarray(valid))
+    def _lens_angle(self, radius: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+        return np.asarray(np.arctan(radius))
 
-    def unproject(self, pixels_xy: Float[np.ndarray, "*batch 2"]) -> Rays:
-        """See ``Camera.unproject``: the radial curve inverted inside its valid region, then Newton in the plane."""
-        pixels = np.asarray(pixels_xy, dtype=np.float64)
-        target = np.stack(
-            [((pixels[..., 0] - self.cx_px) / self.fx_px).ravel(), ((pixels[..., 1] - self.cy_px) / self.fy_px).ravel()]
-        )
-        x, y = self._radial_guess(target)
-        with np.errstate(all="ignore"):
-            active = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-            for _ in range(_NEWTON_STEPS):
-                distorted, jacobian = self._distort(x[active], y[active])
-                ex, ey = distorted - target[:, active]
-                determinant = jacobian[0, 0] * jacobian[1, 1] - jacobian[0, 1] * jacobian[1, 0]
-                dx = (jacobian[1, 1] * ex - jacobian[0, 1] * ey) / determinant
-                dy = (jacobian[0, 0] * ey - jacobian[1, 0] * ex) / determinant
-                x[active], y[active] = x[active] - dx, y[active] - dy
-                active = active[np.hypot(dx, dy) > 1e-15 * (1 + np.hypot(x[active], y[active]))]
-                if not len(active):
-                    break
-            distorted, _ = self._distort(x, y)
-            scale = 1 + np.abs(target).max(axis=0)
-            solved = np.abs(distorted - target).max(axis=0) <= _RESIDUAL * scale
-            valid = (solved & self._valid(x, y)).reshape(pixels.shape[:-1])
-        points = np.stack([x, y, np.ones_like(x)], axis=-1).reshape(*pixels.shape[:-1], 3)
-        directions = points / np.linalg.norm(points, axis=-1, keepdims=True)
-        return Rays(np.where(valid[..., None], directions, np.nan), valid)
+    def _sees(self, rho: Float[np.ndarray, "N"], z: Float[np.ndarray, "N"]) -> Bool[np.ndarray, "N"]:
+        return np.asarray(z > 0)  # the rest is a matter of the radius, and so of the plane
 
-    def _radial_guess(self, target: Float[np.ndarray, "2 N"]) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "N"]]:
-        """Invert the radial part alone; radii just beyond its top (tangential part) start at the top."""
-        n, d, _, _ = self._coefficients
-        radius_d = np.hypot(target[0], target[1])
-        finite = radius_d[np.isfinite(radius_d)]
-        r_max = self._max_radius
-        if not np.isfinite(r_max):  # the curve rises for ever: bracket what is asked for
-            top, r_max = float(finite.max(initial=0.0)), 1.0
-            while r_max < 1e8 and r_max * polyval(r_max**2, n) / polyval(r_max**2, d) < top:
-                r_max *= 2
-        radius = invert_monotone(radius_d, n, r_max, d)
-        radius = np.where(np.isfinite(radius) | ~np.isfinite(radius_d), radius, 0.98 * r_max)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            scale = np.where(radius_d > 0, radius / radius_d, 1.0)
-        return target[0] * scale, target[1] * scale
+    def _directions(self, x: Float[np.ndarray, "N"], y: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N 3"]:
+        points = np.stack([x, y, np.ones_like(x)], axis=-1)
+        return np.asarray(points / np.linalg.norm(points, axis=-1, keepdims=True))

@@ -11,7 +11,7 @@ from jaxtyping import Float32, Shaped
 from geo.cameras import Camera
 from geo.depth import clean_depth, ray_to_z_depth
 from geo.errors import RecordingError
-from geo.images import read_raw
+from geo.images import damage, read_raw
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,23 @@ class DepthImages:
         if file is None:
             return np.full((self.coding.camera.height_px, self.coding.camera.width_px), np.nan, dtype=np.float32)
         return self.coding.decode(read_raw(file), str(file))
+
+
+def usable_files(depth_files: list[Path], warnings: list[str]) -> list[Path | None]:
+    """Depth files without the visibly damaged ones, which are named in a warning."""
+    bad: list[Path] = []
+    for path in depth_files:
+        with path.open("rb") as file:
+            head = file.read(8)
+            file.seek(max(0, path.stat().st_size - 64))
+            if damage(head + file.read()):
+                bad.append(path)
+    if len(bad) == len(depth_files):
+        raise RecordingError(f"depth image {bad[0]} is cut off or no PNG, and so are all others")
+    if bad:
+        names = ", ".join(str(path) for path in bad[:3]) + (" ..." if len(bad) > 3 else "")
+        warnings.append(f"{len(bad)} depth images are cut off or no PNG; these frames have no sensor depth: {names}")
+    return [None if path in bad else path for path in depth_files]
 
 
 class Hdf5Depth:

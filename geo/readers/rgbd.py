@@ -6,19 +6,18 @@ T_color_depth; also with the ending ``_estimated``). Frame numbers count at 30 H
 unknown.
 """
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int64
 
 from geo import se3
 from geo.cameras import PinholeCamera
-from geo.errors import GeoError, PoseError, RecordingError
-from geo.images import damage, image_size
-from geo.readers.depth_files import DepthCoding, DepthImages
+from geo.errors import PoseError, RecordingError
+from geo.images import image_size
+from geo.readers.calibration_json import json_object, matrix_entry, pinhole_of
+from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence
 from geo.recording import CameraStream, DepthStream, Recording
 from geo.trajectory import Trajectory
@@ -80,7 +79,7 @@ def read(folder: Path) -> Recording:
     stamps = numbers * _NS // _RATE_HZ
     trajectory = _trajectory([files[int(n), "pose"] for n in numbers], numbers, stamps, color_from_depth, warnings)
     coding = DepthCoding(depth, unit_m=0.001, invalid=(0.0, 65535.0))
-    usable = _usable(depth_files, warnings)
+    usable = usable_files(depth_files, warnings)
     narrations = folder / "narrations.jsonl"
     return Recording(
         recording_id=folder.resolve().name,
@@ -103,23 +102,6 @@ def read(folder: Path) -> Recording:
         ),
         warnings=tuple(warnings),
     )
-
-
-def _usable(depth_files: list[Path], warnings: list[str]) -> list[Path | None]:
-    """Depth files without the visibly damaged ones, which are named in a warning."""
-    bad: list[Path] = []
-    for path in depth_files:
-        with path.open("rb") as file:
-            head = file.read(8)
-            file.seek(max(0, path.stat().st_size - 64))
-            if damage(head + file.read()):
-                bad.append(path)
-    if len(bad) == len(depth_files):
-        raise RecordingError(f"depth image {bad[0]} is cut off or no PNG, and so are all others")
-    if bad:
-        names = ", ".join(str(path) for path in bad[:3]) + (" ..." if len(bad) > 3 else "")
-        warnings.append(f"{len(bad)} depth images are cut off or no PNG; these frames have no sensor depth: {names}")
-    return [None if path in bad else path for path in depth_files]
 
 
 def _trajectory(
@@ -165,57 +147,17 @@ def _calibration(
 ) -> tuple[PinholeCamera, PinholeCamera, Float[np.ndarray, "4 4"]]:
     """Colour camera, depth camera and color_from_depth."""
     intrinsics, path = folder / "camera-intrinsics.txt", folder / "calibration.json"
-    data = _json_object(path) if path.is_file() else {}
-    depth_k = _entry(data, "depth_K", (3, 3), path)
+    data = json_object(path) if path.is_file() else {}
+    depth_k = matrix_entry(data, "depth_K", (3, 3), path)
     if depth_k is None:
         depth_k = _matrix(intrinsics, (3, 3))
-    color_k = _entry(data, "color_K", (3, 3), path)
-    offset = _entry(data, "T_color_depth", (4, 4), path)
+    color_k = matrix_entry(data, "color_K", (3, 3), path)
+    offset = matrix_entry(data, "T_color_depth", (4, 4), path)
     if color_k is None or offset is None:
         warnings.append(
             "colour is taken as registered to depth (one K, no offset between the cameras): "
             "calibration.json with color_K and T_color_depth would say otherwise"
         )
     color_from_depth = np.eye(4) if offset is None else se3.check_rigid(offset, f"T_color_depth in {path}")
-    color = _pinhole(depth_k if color_k is None else color_k, color_size, f"colour images of {folder}")
-    return color, _pinhole(depth_k, depth_size, f"depth images of {folder}"), color_from_depth
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    """Content of a JSON file that must be an object."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{path} is no JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise RecordingError(f"{path} must hold a JSON object")
-    return data
-
-
-def _entry(data: dict[str, Any], name: str, shape: tuple[int, int], path: Path) -> Float[np.ndarray, "R C"] | None:
-    """A matrix under its name or with the ending ``_estimated``."""
-    value = data.get(name, data.get(f"{name}_estimated"))
-    if value is None:
-        return None
-    try:
-        matrix = np.array(value, dtype=np.float64)
-    except (ValueError, TypeError):
-        matrix = np.zeros(0)
-    if matrix.shape != shape or not np.isfinite(matrix).all():
-        raise RecordingError(f"{name} in {path} must be a {shape[0]}x{shape[1]} matrix of numbers")
-    return matrix
-
-
-def _pinhole(k: Float[np.ndarray, "3 3"], size_wh_px: tuple[int, int], what: str) -> PinholeCamera:
-    """Camera of a calibration matrix, refused where the images cannot be what was calibrated."""
-    width, height = size_wh_px
-    cx, cy = float(k[0, 2]), float(k[1, 2])
-    if not (0.3 * width <= cx <= 0.7 * width and 0.3 * height <= cy <= 0.7 * height):
-        raise RecordingError(
-            f"{what} are {width}x{height}, but the calibration's principal point is ({cx:g}, {cy:g}): "
-            "they do not belong together; was one of them resized or cropped?"
-        )
-    try:
-        return PinholeCamera(width, height, float(k[0, 0]), float(k[1, 1]), cx, cy, float(k[0, 1]))
-    except GeoError as error:
-        raise RecordingError(f"calibration of {what}: {error}") from error
+    color = pinhole_of(depth_k if color_k is None else color_k, color_size, f"colour images of {folder}")
+    return color, pinhole_of(depth_k, depth_size, f"depth images of {folder}"), color_from_depth

@@ -1,14 +1,16 @@
 """The comma-separated tables of the plain layout: trajectory, gaze, hands. Errors name the file and the line."""
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from geo import se3
 from geo.errors import RecordingError
+from geo.readers.pose_rows import PoseRow, poses_from_rows
+from geo.readers.text_files import read_text
 from geo.recording import GazeTrack, HandTrack
 from geo.trajectory import Trajectory
 
@@ -52,17 +54,15 @@ class Table:
 
 
 def read_table(path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Table:
-    """Read a table whose first line names its columns (BOM and CRLF are no matter).
+    """Read a table whose first line names its columns (BOM, CRLF and gzip are no matter).
 
     Raises:
         RecordingError: missing or unreadable file, missing or unknown columns, rows of another length.
     """
+    text = read_text(path)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = list(csv.reader(file))
-    except OSError as error:
-        raise RecordingError(f"{path} cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
         raise RecordingError(f"{path} is no text table: {error}") from error
     header = [name.strip() for name in lines[0]] if lines else []
     missing = [name for name in required if name not in header]
@@ -86,21 +86,16 @@ def read_trajectory(path: Path, warnings: list[str]) -> Trajectory:
     """``trajectory.csv``: world_from_reference, one row per known pose; rows with NaN are gaps (warned of).
 
     Raises:
-        RecordingError, TimeError, PoseError: see ``read_table`` and ``Trajectory.from_rows``; no pose at all.
+        RecordingError, TimeError, PoseError: see ``read_table``, ``poses_from_rows`` and ``Trajectory.from_rows``.
     """
     table = read_table(path, TRAJECTORY_COLUMNS)
     count = len(table.rows)
     stamps = np.array([table.integer(i, "timestamp_ns") for i in range(count)], dtype=np.int64)
-    values = np.array([[table.number(i, name) for name in TRAJECTORY_COLUMNS[1:]] for i in range(count)])
-    values = values.reshape(count, 7)
-    poses = se3.from_rotation_translation(se3.rotation_from_quat_wxyz(values[:, 3:]), values[:, :3])
-    bad = np.flatnonzero(~np.isfinite(poses).all(axis=(1, 2)))
-    poses[bad] = np.nan
-    if len(bad) == count:
-        raise RecordingError(f"{path} has no usable pose ({count} rows); without poses nothing can be placed")
-    if len(bad):
-        named = ", ".join(str(table.lines[i]) for i in bad[:10]) + (" ..." if len(bad) > 10 else "")
-        warnings.append(f"{path.name}: {len(bad)} rows without a finite pose are gaps (lines {named})")
+    rows = []
+    for i in range(count):
+        tx, ty, tz, qw, qx, qy, qz = (table.number(i, name) for name in TRAJECTORY_COLUMNS[1:])
+        rows.append(PoseRow(table.lines[i], (tx, ty, tz), (qw, qx, qy, qz)))
+    poses = poses_from_rows(rows, path, warnings)
     return Trajectory.from_rows(stamps, poses, str(path), row_names=table.lines)
 
 

@@ -23,6 +23,7 @@ from egospatial.store import (
     trajectories_file,
 )
 from egospatial.store.atomic import atomic_path, read_json, read_jsonl, remove_leftovers, write_json, write_jsonl
+from geo.cameras import camera_from_params
 from geo.recording import CanonicalRecording
 from lifting.records import Event, Lifted, ObjectTrajectory, Relation, SceneSurfaces
 from recon.records import MovingDepth, Reconstruction, SplatModel
@@ -100,6 +101,14 @@ def test_poses_times_gaze_and_hands_come_back_as_they_were(tmp_path):
     frames = geometry_file.read_frames(tmp_path)
     for name in ("timestamps_ns", "world_from_camera", "valid_mask", "gaze", "hands"):
         assert same(getattr(frames, name), getattr(record, name)), name
+
+
+@pytest.mark.parametrize("radius", [None, 891.3])
+def test_a_camera_comes_back_with_its_limits(radius):
+    params = [610.9, 715.2, 707.1, 0.41, -0.48, 0.13, 1.1, -1.6, 0.65, 0.001, 0.0003, 0.0006, -0.0005, 0.0, 0.0001]
+    camera = camera_from_params("FISHEYE624", (1408, 1408), params, np.radians(70.0), radius)
+    document = json.loads(json.dumps(recording_file.camera_json(camera), default=np.ndarray.tolist))
+    assert same(recording_file.camera_from_json(document), camera)
 
 
 def test_recording_json_holds_cameras_world_clock_and_frame_table(finished):
