@@ -48,7 +48,7 @@ def kill_after(command: list[str], seconds: float) -> bool:
 
 
 def random_waits(total_s: float, kills: int, rng: secrets.SystemRandom) -> list[float]:
-    """Random moments, so that the killed runs together are shorter than one whole run, also where the machine has become quieter since."""
+    """Random moments; the killed runs together are well shorter than one whole run (the machine may be quieter now)."""
     shares = [rng.expovariate(1.0) for _ in range(kills + 1)]
     return [max(2.0, 0.7 * total_s * share / sum(shares)) for share in shares[:kills]]
 
