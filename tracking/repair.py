@@ -78,10 +78,11 @@ class Follower:
         self._object_id, self._label, self._count = object_id, label, frame_count
         self._tick = tick or (lambda _: None)
         self._groups: list[PointGroup] = []
+        self._fresh: dict[PointGroup, Session] = {}  # started to be looked at, not propagated yet
 
     def follow(self, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None = None) -> Followed:
         """Track from the first group with a positive point; the others check. Groups come in rising frame order."""
-        self._groups = groups
+        self._groups, self._fresh = groups, {}
         result = Followed([None] * self._count)
         first, session = self._choose_seed(result, groups, taken)
         self._run(result, session, first.frame, range(first.frame + 1, self._count), range(first.frame - 1, -1, -1))
@@ -107,8 +108,14 @@ class Follower:
         return result
 
     def _start(self, result: Followed, group: PointGroup, taken: Bool[np.ndarray, "H W"] | None = None) -> Session:
+        """A session at a group that has not been propagated: the one that was looked at before, else a new one."""
+        if taken is None and group in self._fresh:
+            return self._fresh[group]
         result.tracker_calls += 1
-        return self._tracker.start(self._with_neighbours(group).prompt(), taken)
+        session = self._tracker.start(self._with_neighbours(group).prompt(), taken)
+        if taken is None:
+            self._fresh[group] = session
+        return session
 
     def _with_neighbours(self, group: PointGroup) -> PointGroup:
         """The group with what the same narration marks on the same spot's surroundings in other frames.
@@ -166,6 +173,7 @@ class Follower:
         return np.asarray(worth)
 
     def _run(self, result: Followed, session: Session, frame: int, forward: range, backward: range) -> None:
+        self._fresh = {group: other for group, other in self._fresh.items() if other is not session}
         result.observations[frame] = session.seed
         for frames in (forward, backward):
             if len(frames):
