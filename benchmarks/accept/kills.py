@@ -1,4 +1,7 @@
-"""Letter C of issue 1: five kills at random moments in one continued run change nothing in the result."""
+"""Letter C of issue 1: five kills at random moments in one continued run change nothing in the result.
+
+Three moments are drawn over the time to the end of the fit, two over the stages that follow it.
+"""
 
 import hashlib
 import json
@@ -13,6 +16,8 @@ from pathlib import Path
 from benchmarks.accept.harness import ROOT, Letter
 
 MEASUREMENTS = {"run.json", "review.sqlite"}
+FIT = "reconstruct"
+LATER_STAGES = ("track", "lift", "depth", "ask")
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -33,11 +38,21 @@ def done_stages(folder: Path) -> dict[str, str]:
     return {name: json.dumps(s, sort_keys=True) for name, s in stages.items() if s.get("status") == "done"}
 
 
-def kill_after(command: list[str], seconds: float) -> bool:
-    """Start the command in its own process group, kill -9 the group; False if it ended before."""
+def seconds_of(folder: Path, stage: str) -> float:
+    """How long a finished stage took."""
+    return float(json.loads((folder / "run.json").read_text())["stages"][stage]["seconds"])
+
+
+def kill_after(command: list[str], seconds: float, folder: Path | None = None, stage: str = "") -> bool:
+    """Start the command in its own process group and kill -9 the group; False if it ended before.
+
+    With ``stage`` the seconds count from the moment when that stage is finished in ``folder``.
+    """
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
+    while stage and folder is not None and stage not in done_stages(folder) and process.poll() is None:
+        time.sleep(0.1)
     try:
         process.wait(timeout=seconds)
         return False
@@ -47,10 +62,10 @@ def kill_after(command: list[str], seconds: float) -> bool:
         return True
 
 
-def random_waits(total_s: float, kills: int, rng: secrets.SystemRandom) -> list[float]:
-    """Random moments; the killed runs together are well shorter than one whole run (the machine may be quieter now)."""
+def random_waits(total_s: float, kills: int, rng: secrets.SystemRandom, share: float = 0.7) -> list[float]:
+    """Random moments; the killed runs together are well shorter than a whole one (the machine may be quieter now)."""
     shares = [rng.expovariate(1.0) for _ in range(kills + 1)]
-    return [max(2.0, 0.7 * total_s * share / sum(shares)) for share in shares[:kills]]
+    return [max(1.0, share * total_s * part / sum(shares)) for part in shares[:kills]]
 
 
 def measure_kills(letter: Letter, command: list[str], killed_dir: Path, whole_dir: Path, kills: int = 5) -> None:
@@ -59,16 +74,19 @@ def measure_kills(letter: Letter, command: list[str], killed_dir: Path, whole_di
     whole = subprocess.run([*command, str(whole_dir)], cwd=ROOT, capture_output=True, text=True)
     total = time.monotonic() - start
     letter.true("uninterrupted run ends", whole.returncode == 0, f"status {whole.returncode} in {total:.0f} s")
-    waits = random_waits(total, kills, secrets.SystemRandom())
     folder_name = next(p.name for p in whole_dir.iterdir() if p.is_dir())
+    after_fit = sum(seconds_of(whole_dir / folder_name, name) for name in LATER_STAGES)
+    rng = secrets.SystemRandom()
+    moments = [("", wait) for wait in random_waits(total - after_fit, kills - 2, rng)]
+    moments += [(FIT, wait) for wait in random_waits(after_fit, 2, rng)]
     before: dict[str, str] = {}
     recomputed: set[str] = set()
     landed = 0
-    for wait in waits:
-        landed += kill_after([*command, str(killed_dir)], wait)
+    for stage, wait in moments:
+        landed += kill_after([*command, str(killed_dir)], wait, killed_dir / folder_name, stage)
         now = done_stages(killed_dir / folder_name)
         recomputed |= {name for name, entry in before.items() if now.get(name) != entry}
-        letter.note(f"killed after {wait:.1f} s; finished stages: {', '.join(now) or 'none'}")
+        letter.note(f"killed {wait:.1f} s after {stage or 'its start'}; finished stages: {', '.join(now) or 'none'}")
         before = now
     last = subprocess.run([*command, str(killed_dir)], cwd=ROOT, capture_output=True, text=True)
     now = done_stages(killed_dir / folder_name)
