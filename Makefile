@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 OUT ?= out/demo
 ROOMS := cuda_kernels geo recon tracking lifting spatial_qa egospatial
 
-.PHONY: help setup demo test lint types imports docs bench check accept-1 clean
+.PHONY: help setup demo test lint types imports docs bench check accept-1 accept-2 clean
 help:
-	@echo "make demo | test | lint | types | imports | docs | bench | check | accept-1 [ONLY=A] | clean"
+	@echo "make demo | test | lint | types | imports | docs | bench | check | accept-1 accept-2 [ONLY=A] | clean"
 
 setup:
 	@$(PYTHON) tools/setup_env.py --venv $(VENV)
@@ -38,6 +38,9 @@ check: lint types imports docs test
 
 accept-1: setup
 	$(BIN)/python benchmarks/accept_1.py $(if $(ONLY),--only $(ONLY))
+
+accept-2: setup
+	$(BIN)/python benchmarks/accept_2.py $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .accept out

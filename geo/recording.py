@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 
 from geo import se3
 from geo.cameras import Camera, PinholeCamera
+from geo.errors import RecordingError
 from geo.trajectory import Trajectory
 from geo.world import World
 
@@ -70,6 +71,54 @@ class DepthStream:
 
 
 @dataclass(frozen=True)
+class MissingFrames:
+    """Stands in for pictures that a recording does not hold although their times are known: reading one says why."""
+
+    count: int
+    reason: str  # what is missing and what to do, one sentence
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self, index: int) -> UInt8[np.ndarray, "H W 3"]:
+        """Never returns.
+
+        Raises:
+            RecordingError: always, with the reason.
+        """
+        raise RecordingError(f"picture {index} cannot be read: {self.reason}")
+
+
+@dataclass(frozen=True)
+class ScenePoints:
+    """Points of the static scene that SLAM or structure from motion measured (not dense)."""
+
+    points_in_world: Float[np.ndarray, "P 3"]
+    sigma_m: Float[np.ndarray, "P"]  # standard deviation of the distance, in the world's unit; NaN = not said
+    colours: UInt8[np.ndarray, "P 3"] | None = None
+
+
+@dataclass(frozen=True)
+class GivenObject:
+    """An object whose pose a data set gives (ADT, HOT3D): truth to compare with, never an input of the stages."""
+
+    object_id: str  # as the data set has it
+    label: str
+    timestamps_ns: Int64[np.ndarray, "T"]  # rising; one row whatever its time if ``static``
+    world_from_object: Float[np.ndarray, "T 4 4"]
+    static: bool
+    box_in_object: Float[np.ndarray, "2 3"] | None = None  # lower and upper corner, object axes
+    mesh_file: Path | None = None  # metres, object axes
+
+    def world_from_object_at(self, timestamp_ns: int, tolerance_ns: int) -> Float[np.ndarray, "4 4"] | None:
+        """Pose nearest in time; None beyond the tolerance. A static object has its one pose at all times."""
+        if self.static:
+            return np.asarray(self.world_from_object[0])
+        row = Trajectory(self.timestamps_ns, self.world_from_object).nearest(timestamp_ns, tolerance_ns)
+        return None if row is None else np.asarray(self.world_from_object[row])
+
+
+@dataclass(frozen=True)
 class GazeTrack:
     """Where the wearer looks, in pixels of the camera that the holding record names; NaN = unknown."""
 
@@ -111,8 +160,30 @@ class Recording:
     narrations_file: Path | None = None
     input_files: tuple[Path, ...] = ()  # what the content depends on (for hashing)
     warnings: tuple[str, ...] = ()
+    others: tuple[CameraStream, ...] = ()  # further picture cameras of the same rig and clock
+    points: ScenePoints | None = None
+    given_objects: tuple[GivenObject, ...] = ()
     # Undoes what the writer of the files says it did to an older world (a similarity); identity: it says nothing.
     original_from_source_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
+
+
+def with_reference(recording: Recording, camera_name: str) -> Recording:
+    """The same recording seen through another of its cameras: poses and depth stay, gaze is dropped with a warning.
+
+    Raises:
+        RecordingError: no such camera; the message names those that there are.
+    """
+    if camera_name == recording.reference.name:
+        return recording
+    streams = {stream.name: stream for stream in (recording.reference, *recording.others)}
+    if camera_name not in streams:
+        raise RecordingError(
+            f"{recording.recording_id} has no camera {camera_name!r}; its cameras are {', '.join(streams)}"
+        )
+    chosen = streams.pop(camera_name)
+    note = f"gaze is left out: it is in pixels of camera {recording.reference.name}, and {camera_name} was chosen"
+    warnings = recording.warnings if recording.gaze is None else (*recording.warnings, note)
+    return replace(recording, reference=chosen, others=tuple(streams.values()), gaze=None, warnings=warnings)
 
 
 @dataclass(frozen=True)
