@@ -1,8 +1,12 @@
 """Where the hands are in a frame, and whether one of them may hold an object."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Float, Float64
 
+from geo.boxes import Box3, point_distance
 from geo.recording import HandTrack
 
 _MAX_AGE_NS = 60_000_000
@@ -30,3 +34,27 @@ def hand_distance(joints: Float[np.ndarray, "J 3"], points: Float[np.ndarray, "K
     step = max(1, len(points) // 150)
     gaps = np.linalg.norm(joints[:, None, :] - np.asarray(points[::step], dtype=np.float64)[None], axis=2)
     return float(gaps.min())
+
+
+@dataclass(frozen=True)
+class NearHands:
+    """Whether a hand was near one object, frame by frame."""
+
+    observed: dict[int, bool]  # frames in which the object was seen: near its visible points
+    joints: Callable[[int], Float64[np.ndarray, "J 3"]]  # finite joints (world) of any frame
+    near_m: float
+
+    def share(self, first_frame: int, last_frame: int, box: Box3) -> float:
+        """Share of the frames of a stretch in which a hand was near; where the object was unseen, near its box.
+
+        Frames in which neither the object nor a hand was seen say nothing; 0 where no frame says anything.
+        """
+        said = []
+        for frame in range(first_frame, last_frame + 1):
+            if frame in self.observed:
+                said.append(self.observed[frame])
+                continue
+            joints = self.joints(frame)
+            if len(joints):
+                said.append(bool(point_distance(box, joints).min() <= self.near_m))
+        return float(np.mean(said)) if said else 0.0

@@ -12,7 +12,7 @@ from lifting._pixels import resize_mask
 from lifting.config import LiftConfig
 from lifting.errors import LiftingError
 from lifting.events import containment_events, motion_events, with_supports
-from lifting.hands import hand_distance, joints_at
+from lifting.hands import NearHands, hand_distance, joints_at
 from lifting.moving_depth import predict_depth
 from lifting.observe import DepthProvider, FrameView, observe
 from lifting.records import Lifted
@@ -173,13 +173,22 @@ class _Gathered:
         """All frames are through."""
         self.timelines = {object_id: tracker.finish() for object_id, tracker in self.trackers.items()}
 
+    def joints(self, frame: int) -> Float64[np.ndarray, "J 3"]:
+        """Finite joints (world) of all hands in a frame."""
+        return joints_at(self.canonical.hands, int(self.canonical.timestamps_ns[frame]))
+
+    def hands_near(self, object_id: int) -> NearHands | None:
+        """Whether a hand was near an object; None where hands are not known."""
+        near = self.hand_near[object_id]
+        return NearHands(near, self.joints, self.config.hand_near_m) if self.canonical.hands and near else None
+
     def take(self, view: FrameView | None) -> None:
         """One frame; without a pose nothing can be learnt from it."""
         if view is None:
             return
         frame, size = view.frame, view.camera.size_wh_px
         seen = SeenDepth.of(view)
-        joints = joints_at(self.canonical.hands, int(self.canonical.timestamps_ns[frame]))
+        joints = self.joints(frame)
         if len(joints):
             self.hand_centers[frame] = joints.mean(axis=0)
         union = np.zeros((size[1], size[0]), dtype=bool)
@@ -246,8 +255,7 @@ def _stories(
         if story.object_id in gathered.placed_by_static:
             story.notes.append(NOTE)
         others = [fit.box for other in stories if other is not story for fit in other.fits]
-        near = gathered.hand_near[story.object_id] if gathered.canonical.hands else {}
-        without_pauses(story, others, clock.times_s, surfaces, near, has_up, config)
+        without_pauses(story, others, clock.times_s, surfaces, gathered.hands_near(story.object_id), has_up, config)
     return stories
 
 

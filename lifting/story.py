@@ -9,6 +9,7 @@ from geo.boxes import Box3, aabb, points_in_box
 from lifting._cloud import VoxelCloud
 from lifting.complete import RestFit, fit_rest
 from lifting.config import LiftConfig
+from lifting.hands import NearHands
 from lifting.observe import Observation
 from lifting.rest import RestSegment, Timeline
 from lifting.surfaces import Surfaces, footprint_points
@@ -76,16 +77,16 @@ def without_pauses(
     others: list[Box3],
     times_s: Float64[np.ndarray, "N"],
     surfaces: Surfaces | None,
-    hands_near: dict[int, bool],
+    hands: NearHands | None,
     has_up: bool,
     config: LiftConfig,
 ) -> None:
     """Turn pauses between two moves into motion: a hand holds the object there.
 
-    With hands known, a pause is a rest during which a hand stays near. Without, it is a short rest in mid-air;
+    With hands known, a pause is a rest during which a hand stays near all the time; without, a short rest in mid-air.
     ``others`` are boxes of the other objects' rests, which may support or contain this one.
     """
-    kept = [f for f in story.fits if not _is_pause(f, story, others, times_s, surfaces, hands_near, config)]
+    kept = [f for f in story.fits if not _is_pause(f, story, others, times_s, surfaces, hands, config)]
     if len(kept) == len(story.fits):
         return
     for fit in story.fits:
@@ -102,17 +103,17 @@ def _is_pause(
     others: list[Box3],
     times_s: Float64[np.ndarray, "N"],
     surfaces: Surfaces | None,
-    hands_near: dict[int, bool],
+    hands: NearHands | None,
     config: LiftConfig,
 ) -> bool:
     segment = fit.segment
     if not (_moves_before(story, segment) and _moves_after(story, segment)):
         return False
-    if hands_near and float(np.mean([hands_near.get(f, False) for f in segment.frames])) >= _GRIPPED_SHARE:
-        return True  # never let go of
+    if hands is not None and hands.share(segment.first_frame, segment.last_frame, fit.box) >= _GRIPPED_SHARE:
+        return True  # never let go of, also while it was unseen
     if surfaces is None or fit.support is not None or any(_carries(other, fit.box, config) for other in others):
         return False
-    if hands_near:
+    if hands is not None:
         return False
     return float(times_s[segment.last_frame] - times_s[segment.first_frame]) <= config.hover_max_s
 

@@ -8,6 +8,7 @@ import pytest
 from geo.boxes import Box3
 from lifting.config import LiftConfig
 from lifting.events import motion_events
+from lifting.hands import NearHands
 from lifting.reconcile import RestPlace
 from lifting.records import EventKind
 from lifting.trajectory import Assembled, Clock, Leg
@@ -75,3 +76,20 @@ def test_a_hand_that_is_unseen_or_elsewhere_says_nothing(joints):
 
 def test_a_short_gap_is_left_to_what_was_seen():
     assert times(one_leg(10, [12, 30], 33), hand(33))[EventKind.PUT_DOWN] == 31.5
+
+
+def kept_near(observed, joints, first=69, last=138):
+    box = Box3(PLACE, np.array([0.06, 0.06, 0.06]), np.eye(3))
+    return NearHands(observed, joints, 0.12).share(first, last, box)
+
+
+def test_a_thing_whose_hand_went_away_while_it_was_unseen_was_let_go_of():
+    """Seen for a moment at either end, each time with the hand; 54 of 66 frames between with the hand elsewhere."""
+    observed = dict.fromkeys((69, 70, 137, 138), True)
+    assert kept_near(observed, hand(0, 74)) == pytest.approx(8 / 70)
+    assert kept_near(observed, hand(0)) == 1.0
+
+
+def test_frames_in_which_no_hand_is_seen_say_nothing():
+    assert kept_near({69: True, 138: True}, lambda _: np.zeros((0, 3))) == 1.0
+    assert kept_near({}, lambda _: np.zeros((0, 3))) == 0.0
