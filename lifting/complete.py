@@ -10,9 +10,9 @@ from lifting._cloud import VoxelCloud
 from lifting.config import LiftConfig
 from lifting.fit_box import best_yaw, box_with_yaw, fit_box
 from lifting.observe import Observation
-from lifting.rest import RestSegment
 from lifting.round import round_box
 from lifting.surfaces import Surfaces, footprint_points
+from lifting.timeline import RestSegment
 
 _SEEN_COSINE = 0.17  # a side seen under less than 10 degrees is not seen
 _CLEAR_COSINE = 0.35

@@ -17,10 +17,11 @@ from lifting.moving_depth import predict_depth
 from lifting.observe import DepthProvider, FrameView, observe
 from lifting.records import Lifted
 from lifting.relations import find_relations
-from lifting.rest import RestTracker, Timeline
+from lifting.rest import RestTracker
 from lifting.second_look import NOTE, frames_to_look_at, needs_second_look, second_look
 from lifting.story import Story, tell, without_pauses
 from lifting.surfaces import SurfaceCollector, Surfaces
+from lifting.timeline import Timeline
 from lifting.trajectory import Assembled, Clock, assemble
 from recon.records import MovingDepth
 from tracking.records import MaskState, MaskTrack, TrackSet, decode_rle

@@ -3,11 +3,13 @@
 An object at rest is a point model that grows with every view. A frame contradicts it only if BOTH hold: the
 camera now looks through (or, for flat things, the mask left) a large share of the model's visible surface, AND a
 large share of what the mask shows is not on the model. A new viewpoint, a hand in front, a mask that is too small
-or leaks somewhere each change only one of the two; they never make an object move.
+or leaks somewhere each change only one of the two; they never make an object move. Masks that keep showing another
+thing beside an occupied place are not believed either, until they weigh more (points over squared noise) than all that
+the rest was built on: then it was the first, far glimpses that showed something else.
 """
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool
@@ -16,11 +18,12 @@ from lifting._cloud import VoxelCloud
 from lifting._evidence import Evidence, SeenDepth, weigh
 from lifting.config import LiftConfig
 from lifting.observe import Observation
+from lifting.timeline import RestSegment, Timeline
 
 _ELSEWHERE_FRAMES = 4
 _MIN_KNOWN = 0.25
-_MAX_KEPT = 96
-_EDGE_KEPT = 8
+_RIVAL_FRAMES = 4
+_RIVAL_WEIGHT = 2.0
 
 
 class Phase(enum.Enum):
@@ -42,35 +45,6 @@ class Reading(enum.Enum):
 
 
 @dataclass
-class RestSegment:
-    """A stretch of frames in which an object lies still."""
-
-    first_frame: int
-    last_frame: int  # last frame that confirmed it
-    observations: list[Observation] = field(default_factory=list)
-    frames: list[int] = field(default_factory=list)  # frames whose observation agreed
-    contradicted_frame: int | None = None  # its place was seen empty, while nobody saw the object
-    opening: list[Observation] = field(default_factory=list)  # the first few, never thinned
-    closing: list[Observation] = field(default_factory=list)  # the last few
-    _stride: int = 1
-    _count: int = 0
-
-    def add(self, observation: Observation) -> None:
-        """Keep the observation, thinning evenly so that long rests stay bounded."""
-        self.frames.append(observation.frame)
-        self.last_frame = max(self.last_frame, observation.frame)
-        if len(self.opening) < _EDGE_KEPT:
-            self.opening.append(observation)
-        self.closing = [*self.closing[1 - _EDGE_KEPT :], observation]
-        if self._count % self._stride == 0:
-            self.observations.append(observation)
-            if len(self.observations) > _MAX_KEPT:
-                self.observations = self.observations[::2]
-                self._stride *= 2
-        self._count += 1
-
-
-@dataclass
 class Candidate:
     """Observations that might become a rest."""
 
@@ -79,23 +53,14 @@ class Candidate:
     first_time_s: float
     last_time_s: float
     first_cloud: VoxelCloud
+    weight: float  # points over the square of their noise (1/m^2)
 
-    def take(self, observation: Observation, time_s: float) -> None:
+    def take(self, observation: Observation, time_s: float, weight: float) -> None:
         """One more observation that agrees."""
         self.segment.add(observation)
+        self.weight += weight
         self.cloud.add(observation.points_in_world)
         self.last_time_s = time_s
-
-
-@dataclass
-class Timeline:
-    """What the pass found out about one object."""
-
-    object_id: int
-    segments: list[RestSegment] = field(default_factory=list)
-    moving: dict[int, Observation] = field(default_factory=dict)  # by frame
-    rejected: list[int] = field(default_factory=list)  # frames whose mask shows something else
-    observed_frames: list[int] = field(default_factory=list)
 
 
 class RestTracker:
@@ -109,6 +74,8 @@ class RestTracker:
         self._candidate: Candidate | None = None
         self._cloud = VoxelCloud(config.voxel_m)
         self._last_time_s = 0.0
+        self._weight = 0.0
+        self._rival: Candidate | None = None  # what masks show that are not believed
         self._pending: list[tuple[Reading, Observation, float]] = []
         self._empty_frames: list[int] = []
         self._was_near = False  # a hand, since the object left its rest
@@ -164,16 +131,43 @@ class RestTracker:
             segment.contradicted_frame = None
             segment.add(observation)
             self._cloud.add(observation.points_in_world)
+            self._weight += self._weight_of(observation)
             self._last_time_s = seen.view.time_s
             return
         if reading is Reading.WRONG:
             self.timeline.rejected.append(observation.frame)
+            self._take_rival(observation, seen.view.time_s)
             return
         self._pending.append((reading, observation, seen.view.time_s))
         moved = sum(r is Reading.MOVED for r, _, _ in self._pending)
         elsewhere = sum(r is not Reading.UNSURE for r, _, _ in self._pending)
         if moved >= self.config.confirm_frames or elsewhere >= _ELSEWHERE_FRAMES:
             self._leave_rest()
+
+    def _weight_of(self, observation: Observation) -> float:
+        return len(observation.points_in_world) / self.config.depth_noise_m(observation.distance_m) ** 2
+
+    def _take_rival(self, observation: Observation, time_s: float) -> None:
+        """Collect what the masks show instead; once it outweighs the rest, the rest was the mistake."""
+        rival = self._rival
+        if rival is not None and self._agrees(rival, observation):
+            rival.take(observation, time_s, self._weight_of(observation))
+        else:
+            rival = self._new_candidate(observation, time_s)
+        self._rival = rival
+        if len(rival.segment.frames) < _RIVAL_FRAMES or rival.weight < _RIVAL_WEIGHT * self._weight:
+            return
+        mistaken = self.timeline.segments.pop()
+        found = set(rival.segment.frames)
+        self.timeline.rejected = [f for f in self.timeline.rejected if f not in found] + mistaken.frames
+        self._resolve_pending_as_noise()
+        self._empty_frames.clear()
+        self._settle(rival)
+
+    def _agrees(self, candidate: Candidate, observation: Observation) -> bool:
+        limit = self.config.rest_tolerance_m + 2 * self.config.depth_noise_m(observation.distance_m)
+        new = float(np.mean(candidate.cloud.distances(observation.points_in_world) > limit))
+        return new <= self.config.still_fraction
 
     def _read(self, evidence: Evidence) -> Reading:
         config = self.config
@@ -222,12 +216,9 @@ class RestTracker:
         self._was_near, self._free_frames = False, 0
         candidate = None
         for _, observation, time_s in pending:
-            noise = self.config.depth_noise_m(observation.distance_m)
-            limit = self.config.rest_tolerance_m + 2 * noise
             if candidate is not None:
-                new = float(np.mean(candidate.cloud.distances(observation.points_in_world) > limit))
-                if new <= self.config.still_fraction:
-                    candidate.take(observation, time_s)
+                if self._agrees(candidate, observation):
+                    candidate.take(observation, time_s, self._weight_of(observation))
                     continue
                 for old in candidate.segment.observations:
                     self.timeline.moving[old.frame] = old
@@ -242,7 +233,7 @@ class RestTracker:
         first.add(observation.points_in_world)
         segment = RestSegment(observation.frame, observation.frame)
         segment.add(observation)
-        return Candidate(segment, cloud, time_s, time_s, first)
+        return Candidate(segment, cloud, time_s, time_s, first, self._weight_of(observation))
 
     def _not_at_rest(
         self, seen: SeenDepth, mask: Bool[np.ndarray, "h w"] | None, observation: Observation, hand_near: bool | None
@@ -261,7 +252,7 @@ class RestTracker:
         if gap_too_long or evidence.new > limit or (evidence.known > _MIN_KNOWN and gone > limit):
             self._restart_candidate(candidate, observation, time_s)
             return
-        candidate.take(observation, time_s)
+        candidate.take(observation, time_s, self._weight_of(observation))
         elapsed = time_s - candidate.first_time_s
         released = self._free_frames >= 2 and len(candidate.segment.frames) >= 2
         if released or (elapsed >= self.config.dwell_s and len(candidate.segment.frames) >= 3):
@@ -287,5 +278,6 @@ class RestTracker:
         self.timeline.segments.append(candidate.segment)
         self._cloud = candidate.cloud
         self._last_time_s = candidate.last_time_s
+        self._weight, self._rival = candidate.weight, None
         self._candidate = None
         self.phase = Phase.REST

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int64
 from lifting._cloud import VoxelCloud
 from lifting.config import LiftConfig
 from lifting.observe import FrameView, Observation, observe
-from lifting.rest import RestSegment, Timeline
+from lifting.timeline import RestSegment, Timeline
 
 NOTE = "placed with the static model's depth: the sensor hardly saw it"
 

@@ -11,8 +11,8 @@ from lifting.complete import RestFit, fit_rest
 from lifting.config import LiftConfig
 from lifting.hands import NearHands
 from lifting.observe import Observation
-from lifting.rest import RestSegment, Timeline
 from lifting.surfaces import Surfaces, footprint_points
+from lifting.timeline import RestSegment, Timeline
 
 _TRIM_S = 0.3
 _MIN_TRUSTED = 4

@@ -130,6 +130,20 @@ def test_a_track_that_jumps_to_something_else_does_not_move_its_object(kit):
     assert np.linalg.norm(found.centers_in_world[0] - scene.things[0].center(0)) < 0.015
 
 
+def test_near_views_outweigh_first_glimpses_of_something_else(kit):
+    """From 2.4 m, frames 0-19, the mug's track shows the crate beside it; from 0.9 m it shows the mug."""
+    scene = still_scene(kit, eye=lambda f: (-0.2, -2.3 if f < 20 else -0.75, 1.5))
+    tracks = scene.tracks()
+    mug, crate = tracks.tracks[0], tracks.tracks[1]
+    masks = tuple(crate.masks[f] if f < 20 else m for f, m in enumerate(mug.masks))
+    assert all(rle is not None for rle in masks)
+    wrong = MaskTrack(1, "mug", masks, mug.states, mug.scores)
+    lifted = lift(scene.canonical(), scene, TrackSet(tracks.size_wh_px, tracks.timestamps_ns, (wrong,), (), "x"))
+    found = lifted.trajectories[0]
+    assert lifted.events == () and not found.observed[:20].any() and found.observed[20:].all()
+    assert np.linalg.norm(found.centers_in_world[-1] - scene.things[0].center(0)) < 0.015
+
+
 def test_half_masks_do_not_move_their_object(kit):
     """Every other second the track shows only the left half."""
     scene = still_scene(kit)
