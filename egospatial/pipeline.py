@@ -37,8 +37,8 @@ def stages_for(bench: Workbench) -> tuple[Stage, ...]:
     return (
         Stage("rectify", (), lambda f, key, p: _rectify(bench, p), rectify_digest),
         Stage("reconstruct", ("rectify",), lambda f, key, p: _reconstruct(bench, p), reconstruct_digest),
-        Stage("track", ("rectify", "reconstruct"), lambda f, key, p: _track(bench, key, p), track_digest),
-        Stage("lift", ("reconstruct", "track"), lambda f, key, p: _lift(bench, p), lift_digest),
+        Stage("track", ("rectify", "reconstruct"), lambda f, key, p: _track(bench, key, p), track_digest, version=2),
+        Stage("lift", ("reconstruct", "track"), lambda f, key, p: _lift(bench, p), lift_digest, version=2),
         Stage("depth", ("reconstruct", "lift"), lambda f, key, p: _depth(bench, key, p), geometry_file.depth_digest),
         Stage("ask", ("lift",), lambda f, key, p: _ask(bench), ask_digest),
     )
