@@ -43,6 +43,7 @@ def run_rectify(bench: Workbench, progress: Progress) -> StageNotes:
     )  # fmt: skip
     geometry_file.write_frames(bench.folder, canonical)
     recording_file.write(bench.folder, canonical, provenance, quality, views, share)
+    _remove_old_views(bench.folder, views)
     posed = int(canonical.pose_valid.sum())
     warnings = [*bench.recording.warnings, *canonical.warnings]
     measurements = {"frames": len(canonical.timestamps_ns), "frames_with_pose": posed}
@@ -73,9 +74,7 @@ def _write_views(bench: Workbench, progress: Progress) -> tuple[tuple[recording_
     """views/<name>.mp4 and its mask for every further view, and the share of the lens that they show together."""
     from geo.rectify import RectifiedFrames, remap_table
 
-    folder, config = bench.folder / layout.VIEWS, bench.config.rectify
-    if folder.is_dir():
-        shutil.rmtree(folder)  # of an earlier run with other settings
+    config = bench.config.rectify
     if not config.extra_views:
         return (), None
     source = bench.recording.reference
@@ -94,6 +93,17 @@ def _write_views(bench: Workbench, progress: Progress) -> tuple[tuple[recording_
         rotation = bench.canonical.canonical_from_source @ view.source_from_view
         written.append(recording_file.FurtherView(view.name, *files, view.camera, rotation, quality))
     return tuple(written), coverage(source.camera, views)
+
+
+def _remove_old_views(folder: Path, views: tuple[recording_file.FurtherView, ...]) -> None:
+    """Files in views/ that an earlier run with other settings wrote, once recording.json names them no more."""
+    kept = {folder / name for view in views for name in (view.file, view.mask_file)}
+    if not kept:
+        shutil.rmtree(folder / layout.VIEWS, ignore_errors=True)
+        return
+    for path in (folder / layout.VIEWS).iterdir():
+        if path not in kept:
+            path.unlink()
 
 
 def _png(view: VirtualView) -> bytes:
