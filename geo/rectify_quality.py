@@ -39,7 +39,7 @@ def rectify_quality(
 ) -> RectifyQuality:
     """Measure a view (same optical centre) on all its pixels; the round trip on at most 512 x 512 source pixels."""
     table = remap_table(source, target, source_from_target)
-    valid = table.valid
+    valid, packed = table.valid, packed_pixels(table)
     densities, table_error = [], np.nan
     for start in range(0, target.height_px, _ROWS):
         rows = slice(start, min(start + _ROWS, target.height_px))
@@ -48,10 +48,10 @@ def rectify_quality(
         if not len(points):
             continue
         densities.append(_density(source, target, source_from_target, points))
-        exact, packed = source.project(points).pixels_xy, packed_pixels(table)[rows][valid[rows]]
+        exact = source.project(points).pixels_xy
         # Places in the outer half pixel take the border pixel: that is no error of the map.
         exact = np.clip(exact, 0, np.array(source.size_wh_px, dtype=np.float64) - 1)
-        table_error = float(np.fmax(table_error, np.hypot(*(packed - exact).T).max()))
+        table_error = float(np.fmax(table_error, np.hypot(*(packed[rows][valid[rows]] - exact).T).max()))
     density = np.concatenate(densities) if densities else np.full(1, np.nan)
     return RectifyQuality(
         coverage=float(valid.mean()),
