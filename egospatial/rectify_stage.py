@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from egospatial.stages import Progress, StageNotes
 from egospatial.store import geometry_file, layout, recording_file
 from egospatial.store.atomic import atomic_path, missing, write_bytes
 from egospatial.workbench import Workbench
-from geo.recording import FrameSource
+from geo.recording import CanonicalRecording
 from geo.rectify_quality import rectify_quality
 from geo.virtual_views import VirtualView, coverage, virtual_views
 
@@ -34,7 +35,7 @@ def rectify_digest(folder: Path) -> str:
 def run_rectify(bench: Workbench, progress: Progress) -> StageNotes:
     """Write all that the stage gives."""
     canonical = bench.canonical
-    _write_video(bench, bench.folder / layout.VIDEO, canonical.frames, "frames", progress, with_audio=True)
+    _write_video(bench.folder / layout.VIDEO, canonical, "frames", progress)
     views, share = _write_views(bench, progress)
     quality = rectify_quality(canonical.source_camera, canonical.camera, canonical.canonical_from_source.T)
     provenance = recording_file.Provenance(
@@ -50,23 +51,21 @@ def run_rectify(bench: Workbench, progress: Progress) -> StageNotes:
     return StageNotes(list(dict.fromkeys(warnings)), {**measurements, "views": len(views)} if views else measurements)
 
 
-def _write_video(
-    bench: Workbench, path: Path, images: FrameSource, what: str, progress: Progress, with_audio: bool
-) -> None:
-    """A video at the recording's own times; canonical.mp4 with the part of the audio that belongs to them."""
+def _write_video(path: Path, canonical: CanonicalRecording, what: str, progress: Progress) -> None:
+    """A video at the recording's own times, with the part of its audio that belongs to them."""
     from geo.video import write_video
 
-    canonical, count = bench.canonical, len(bench.canonical.timestamps_ns)
+    count = len(canonical.timestamps_ns)
 
     def frames() -> Iterator[np.ndarray]:
         for index in range(count):
-            yield even_sized(images.read(index))
+            yield even_sized(canonical.frames.read(index))
             progress(index + 1, count, what)
 
     with atomic_path(path) as temporary:
         write_video(
             temporary, frames(), timestamps_ns=canonical.timestamps_ns,
-            audio_file=canonical.audio_file if with_audio else None, audio_offset_ns=canonical.audio_offset_ns,
+            audio_file=canonical.audio_file, audio_offset_ns=canonical.audio_offset_ns,
         )  # fmt: skip
 
 
@@ -84,10 +83,8 @@ def _write_views(bench: Workbench, progress: Progress) -> tuple[tuple[recording_
     for view in views:
         table = remap_table(source.camera, view.camera, view.source_from_view)
         files = f"{layout.VIEWS}/{view.name}.mp4", f"{layout.VIEWS}/{view.name}_valid.png"
-        _write_video(
-            bench, bench.folder / files[0], RectifiedFrames(pictures, table), f"frames of view {view.name}", progress,
-            with_audio=False,
-        )  # fmt: skip
+        shown = replace(bench.canonical, frames=RectifiedFrames(pictures, table), audio_file=None)
+        _write_video(bench.folder / files[0], shown, f"frames of view {view.name}", progress)
         write_bytes(bench.folder / files[1], _png(view))
         quality = rectify_quality(source.camera, view.camera, view.source_from_view)
         rotation = bench.canonical.canonical_from_source @ view.source_from_view

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from cuda_kernels.remap_table import FRACTION_BITS, RemapTable
+from cuda_kernels.remap_table import FRACTION_BITS, RemapTable, make_table
 from geo.cameras import Camera, PinholeCamera
 from geo.rectify import remap_table
 
+STEPS = 1 << FRACTION_BITS  # of the packed map in one pixel
 _ROWS = 64  # at a time: keeps the work space small
 _ROUND_TRIP_SIDE = 512
 
@@ -65,10 +66,11 @@ def rectify_quality(
 
 def packed_pixels(table: RemapTable) -> Float[np.ndarray, "H W 2"]:
     """Source pixel (x, y) that a packed map stands for; NaN where it has none."""
-    first = np.maximum(table.offsets, 0) // 3
     width = table.source_size_wh_px[0]
-    whole = np.stack([first % width, first // width], axis=-1)
-    places = whole + table.fractions.astype(np.float64) / (1 << FRACTION_BITS)
+    # What an offset counts (pixels, or bytes of them) is the kernels' affair: one row down tells.
+    one_row = make_table(np.array([[[0.0, 1.0]]]), np.ones((1, 1), dtype=bool), (width, 3)).offsets
+    first = np.maximum(table.offsets, 0) // (int(one_row[0, 0]) // width)
+    places = np.stack([first % width, first // width], axis=-1) + table.fractions.astype(np.float64) / STEPS
     return np.where(table.valid[..., None], places, np.nan)
 
 

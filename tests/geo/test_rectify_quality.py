@@ -18,9 +18,9 @@ ARIA = camera_from_params(
     valid_radius_px=48.2,
 )
 VIEWS = {
-    "fisheye, narrow": (FISHEYE, PinholeCamera(40, 30, 30.0, 33.0, 19.0, 15.0, 0.8), turn_rotation(-5.0, 10.0, 20.0)),
-    "fisheye, off its picture": (FISHEYE, PinholeCamera(48, 48, 20.0, 20.0, 23.5, 23.5), turn_rotation(0.0, 60.0, 0.0)),
-    "aria": (ARIA, PinholeCamera(44, 40, 20.0, 20.0, 22.0, 19.0), np.eye(3)),
+    "fisheye, narrow": (FISHEYE, PinholeCamera(24, 18, 18.0, 19.8, 11.0, 9.0, 0.5), turn_rotation(-5.0, 10.0, 20.0)),
+    "fisheye, off its picture": (FISHEYE, PinholeCamera(24, 24, 10.0, 10.0, 11.5, 11.5), turn_rotation(0.0, 60.0, 0.0)),
+    "aria": (ARIA, PinholeCamera(22, 20, 10.0, 10.0, 11.0, 9.0), np.eye(3)),
 }
 each_view = pytest.mark.parametrize("name", VIEWS)
 
@@ -74,13 +74,23 @@ def test_the_error_of_the_packed_map_is_the_largest_over_all_pixels(name):
             if table.offsets[v, u] < 0:
                 continue
             exact = np.clip(source_pixel(source, target, turn, u, v), 0, np.array(source.size_wh_px) - 1.0)
-            row, column = divmod(int(table.offsets[v, u]) // 3, source.width_px)
-            packed = np.array([column, row]) + table.fractions[v, u] / 2048
+            packed = np.rint(exact * 2048) / 2048
             worst = max(worst, float(np.hypot(*(packed - exact))))
     quality = rectify_quality(source, target, turn)
     assert quality.table_error_px == pytest.approx(worst, rel=1e-9)
     assert 0.5 / 2048 < quality.table_error_px <= np.sqrt(0.5) / 2048 * (1 + 1e-9)
     assert (np.isnan(packed_pixels(table)[..., 0]) == ~table.valid).all()
+
+
+def test_a_wrong_map_is_found_out(monkeypatch):
+    """A map that is off by three steps of 1/2048 in a single pixel."""
+    source, target, turn = VIEWS["fisheye, narrow"]
+    table = remap_table(source, target, turn)
+    fractions = table.fractions.copy()
+    v, u = np.argwhere(table.valid & (fractions[..., 0] < 1000))[7]
+    fractions[v, u, 0] += 3
+    monkeypatch.setattr("geo.rectify_quality.remap_table", lambda *_: replace(table, fractions=fractions))
+    assert 2.5 / 2048 <= rectify_quality(source, target, turn).table_error_px <= 3.6 / 2048
 
 
 @dataclass(frozen=True)
