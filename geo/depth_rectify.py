@@ -47,13 +47,17 @@ def pinhole_for(camera: Camera, max_fov_deg: float = MAX_FOV_DEG) -> PinholeCame
     # A ray beyond the limit still says that its side is seen up to the limit.
     slopes = np.clip(slopes[np.isfinite(slopes).all(axis=-1)], -reach, reach)
     if not len(slopes):
-        raise CameraError(f"{camera.model} {camera.size_wh_px}: no pixel looks forward, so no pinhole shows its picture")
+        raise CameraError(
+            f"{camera.model} {camera.size_wh_px}: no pixel looks forward, so no pinhole shows its picture"
+        )
     low, high = slopes.min(axis=0), slopes.max(axis=0)
     width, height = (
         int(min(max(2, 2 * np.ceil(f * (b - a) / 2)), _MAX_SIDE_PX))
         for f, a, b in zip((fx, fy), low, high, strict=True)
     )
-    cx, cy = (float(side - 1) / 2 - f * m for side, f, m in zip((width, height), (fx, fy), (low + high) / 2, strict=True))
+    cx, cy = (
+        float(side - 1) / 2 - f * m for side, f, m in zip((width, height), (fx, fy), (low + high) / 2, strict=True)
+    )
     return PinholeCamera(width, height, fx, fy, float(cx), float(cy))
 
 

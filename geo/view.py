@@ -118,9 +118,7 @@ def check_rotation(rotation: Float[np.ndarray, "..."], name: str) -> Float[np.nd
     return np.asarray(rigid[:3, :3])
 
 
-def source_pixels(
-    source: Camera, target: PinholeCamera, source_from_target: Float[np.ndarray, "3 3"]
-) -> Projection:
+def source_pixels(source: Camera, target: PinholeCamera, source_from_target: Float[np.ndarray, "3 3"]) -> Projection:
     """Source pixel of every target pixel (same optical centre); NaN and invalid where the source image has none."""
     rays = target.unproject(target.pixel_grid())
     projection = source.project(rays.directions @ source_from_target.T)

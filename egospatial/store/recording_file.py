@@ -98,7 +98,9 @@ def views(folder: Path) -> tuple[FurtherView, ...]:
     try:
         return tuple(_view_from_json(item, folder) for item in read(folder).get("views", []))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"{path}: entry of views is damaged ({type(error).__name__}: {error}). Run rectify.") from error
+        raise StoreError(
+            f"{path}: entry of views is damaged ({type(error).__name__}: {error}). Run rectify."
+        ) from error
 
 
 def quality_json(quality: RectifyQuality) -> dict[str, Any]:

@@ -209,7 +209,9 @@ def test_what_makes_no_sense_is_refused(change, error, text):
 
 
 def test_an_image_of_another_size_is_refused_by_its_number():
-    source = rectified_depth(Images(np.ones((160, 160)), np.ones((80, 160))), KB4, PinholeCamera(9, 9, 9.0, 9.0, 4.0, 4.0))
+    source = rectified_depth(
+        Images(np.ones((160, 160)), np.ones((80, 160))), KB4, PinholeCamera(9, 9, 9.0, 9.0, 4.0, 4.0)
+    )
     with pytest.raises(ShapeError, match=r"depth image 1 has shape \(80, 160\), but its camera is 160x160"):
         source.read(1)
 
