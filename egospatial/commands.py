@@ -110,7 +110,8 @@ def stage_command(
         request = request_of_folder(path, config, (name,))
         if camera is not None and camera != _camera_of(path):
             raise FrontDoorError(
-                f"--camera {camera}: {path} holds the results of camera {_camera_of(path)}; give the recording and --out."
+                f"--camera {camera}: {path} holds the results of camera {_camera_of(path)}; give the recording and "
+                "--out DIR."
             )
     elif out is None:
         raise FrontDoorError(f"{path}: no output folder (no {layout.LEDGER} in it); for a recording, give --out DIR.")

@@ -1,9 +1,9 @@
 """Depth images of any camera model in the pixels of a pinhole with the same optical centre.
 
-Between pixel centres a surface is taken as a plane through three neighbouring pixels: on a plane m . X = 1, so a point at
-distance r along the unit ray u has 1 / r = m . u. A target ray d (its z is 1) that is w1 u1 + w2 u2 + w3 u3 of the three
-source rays thus meets the plane at 1 / z = w1 / r1 + w2 / r2 + w3 / r3, whatever the lens. The weights depend on the two
-cameras alone and are worked out once.
+Between pixel centres a surface is taken as a plane through three neighbouring pixels: on a plane m . X = 1, so a point
+at distance r along the unit ray u has 1 / r = m . u. A target ray d (its z is 1) that is w1 u1 + w2 u2 + w3 u3 of the
+three source rays thus meets the plane at 1 / z = w1 / r1 + w2 / r2 + w3 / r3, whatever the lens. The weights depend on
+the two cameras alone and are worked out once.
 """
 
 from dataclasses import dataclass
@@ -96,8 +96,10 @@ def rectified_depth(
 
 @dataclass(frozen=True)
 class _DepthTable:
-    """What does not change from image to image. Triples are: the nearest source pixel, its neighbour left or right, and
-    the one above or below, each towards the target pixel's place.
+    """What does not change from image to image.
+
+    Triples are: the nearest source pixel, its neighbour left or right, and the one above or below, each towards the
+    target pixel's place.
     """
 
     range_of_depth: Float[np.ndarray, "h w"]  # distance along the ray per unit of depth; NaN: no such depth

@@ -22,7 +22,6 @@ from geo.recording import (
 from geo.surfels import sample_surfels
 from geo.trajectory import Trajectory
 from geo.view import (
-    CanonicalView,
     RectifyConfig,
     canonical_to_source,
     canonical_view,

@@ -160,7 +160,7 @@ def test_a_changed_or_missing_view_runs_again_and_views_not_asked_for_go(rectifi
     (copy / "views" / "front.mp4").unlink()
     with pytest.raises(StoreError, match=r"front\.mp4: not there"):
         rectify_digest(copy)
-    assert "front.mp4" in [f.problem for f in check_folder(copy) if f.what.startswith("views")][0]
+    assert "front.mp4" in next(f.problem for f in check_folder(copy) if f.what.startswith("views"))
     again = invoke("rectify", rig, "--out", tmp_path, "--camera", "wide", *VIEWS)
     assert again.exit_code == 0 and rectify_digest(copy) == before  # the same bytes again
     assert invoke("rectify", rig, "--out", tmp_path, "--camera", "wide", *SMALL).exit_code == 0

@@ -98,7 +98,7 @@ class Skewed(KannalaBrandtCamera):
     """A lens whose unprojection is off by a hundredth of a pixel."""
 
     def unproject(self, pixels_xy: np.ndarray) -> Rays:
-        return super().unproject(np.asarray(pixels_xy) + [0.006, 0.008])
+        return super().unproject(np.asarray(pixels_xy) + np.array([0.006, 0.008]))
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def test_the_round_trip_covers_the_whole_picture():
         def unproject(self, pixels_xy: np.ndarray) -> Rays:
             pixels = np.asarray(pixels_xy)
             corner = (pixels > 118.5).all(axis=-1, keepdims=True)
-            return super().unproject(np.where(corner, pixels + [0.3, 0.4], pixels))
+            return super().unproject(np.where(corner, pixels + np.array([0.3, 0.4]), pixels))
 
     camera = CornerWrong(120, 120, 60.0, 60.0, 59.5, 59.5, (0.0, 0.0, 0.0, 0.0))
     assert round_trip_error_px(camera) == pytest.approx(0.5, rel=1e-3)
