@@ -14,9 +14,9 @@ from egospatial.pipeline import (
     ask_digest,
     lift_digest,
     reconstruct_digest,
-    rectify_digest,
     track_digest,
 )  # fmt: skip
+from egospatial.rectify_stage import rectify_digest
 from egospatial.reporting import Reporter
 from egospatial.store import (
     geometry_file,
@@ -56,6 +56,7 @@ def check_folder(folder: Path) -> list[Finding]:
         ("config.json", lambda: _fine(read_json(folder / layout.CONFIG, "egospatial.config/1"))),
         ("recording.json", lambda: _fine(recording_file.read(folder))),
         ("canonical.mp4: a frame per time stamp", lambda: _video(folder)),
+        ("views: a frame per time stamp", lambda: _views(folder)),
         ("geometry.h5: poses rigid or NaN, times rise", lambda: _poses(folder)),
         ("geometry.h5: depth of every frame decodes", lambda: _depth(folder)),
         ("splats.ply and reconstruction.h5: finite, belong together", lambda: _splats(folder)),
@@ -98,11 +99,16 @@ def _ledger(folder: Path) -> str:
     return "; ".join(problems)
 
 
-def _video(folder: Path) -> str:
+def _views(folder: Path) -> str:
+    found = {item.name: _video(folder, item.file) for item in recording_file.views(folder)}
+    return "; ".join(f"view {name}: {problem}" for name, problem in found.items() if problem)
+
+
+def _video(folder: Path, name: str = layout.VIDEO) -> str:
     from geo.video import VideoFrames
 
     expected = len(geometry_file.read_frames(folder).timestamps_ns)
-    with VideoFrames(folder / layout.VIDEO) as video:
+    with VideoFrames(folder / name) as video:
         found = len(video)
         video.read(found - 1)
     return "" if found == expected else f"{found} frames, {expected} time stamps"

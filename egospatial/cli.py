@@ -25,6 +25,7 @@ Narrations = Annotated[Path | None, typer.Option(help="narrations.jsonl; default
 Start = Annotated[float | None, typer.Option(help="Seconds from the first frame.")]
 End = Annotated[float | None, typer.Option(help="Seconds from the first frame; this moment is not included.")]
 Every = Annotated[int, typer.Option(help="Take every N-th frame (frames with grounding points are kept).")]
+CameraName = Annotated[str | None, typer.Option("--camera", help="Camera of the rig; default: its reference.")]
 OutRoot = Annotated[Path, typer.Option("--out", help="Folder that takes one folder per recording.")]
 Finished = Annotated[Path, typer.Argument(help="Output folder of one recording.")]
 
@@ -45,6 +46,7 @@ def run(
     jobs: Annotated[int, typer.Option(help="Recordings at a time.")] = 1,
     shard: Annotated[str | None, typer.Option(help="i/n: every n-th recording from the i-th.")] = None,
     format_name: Annotated[str | None, typer.Option("--format", help="Reader; default: found by itself.")] = None,
+    camera: CameraName = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,10 +56,33 @@ def run(
 
         status = run_command(
             reporter, recordings, out, narrations, (start, end, every), dry_run, config, tuple(set_ or ()),
-            stages, engine, jobs, shard, format_name,
+            stages, engine, jobs, shard, format_name, camera,
         )  # fmt: skip
         if status:
             raise typer.Exit(status)
+
+
+@app.command()
+def rectify(
+    path: Annotated[Path, typer.Argument(help="A recording (then --out is needed) or an output folder.")],
+    out: Annotated[Path | None, typer.Option(help="Folder that takes one folder per recording.")] = None,
+    narrations: Narrations = None,
+    start: Start = None,
+    end: End = None,
+    every: Every = 1,
+    camera: CameraName = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Stage 1: canonical video, poses, calibration."""
+    with command(as_json, quiet) as reporter:
+        from egospatial.commands import stage_command
+
+        stage_command(
+            reporter, "rectify", path, out, narrations, (start, end, every), config, tuple(set_ or ()), camera
+        )  # fmt: skip
 
 
 def _stage_command(name: str, text: str) -> None:
@@ -83,7 +108,6 @@ def _stage_command(name: str, text: str) -> None:
     app.command(name, help=text)(one_stage)
 
 
-_stage_command("rectify", "Stage 1: canonical video, poses, calibration.")
 _stage_command("reconstruct", "Stage 2: the static scene as Gaussian splats.")
 _stage_command("track", "Stage 3: masks of narrated objects through time.")
 _stage_command("lift", "Stage 4: boxes, trajectories, events.")
@@ -127,13 +151,14 @@ def simulate(
 def info(
     recording: Annotated[Path, typer.Argument(help="A recording or an output folder.")],
     format_name: Annotated[str | None, typer.Option("--format", help="Reader; default: found by itself.")] = None,
+    camera: CameraName = None,
     as_json: Json = False,
 ) -> None:
     """Cameras, rates, gaps, scale, gravity of a recording; stages of an output folder."""
     with command(as_json) as reporter:
         from egospatial.info import info_command
 
-        info_command(reporter, recording, format_name)
+        info_command(reporter, recording, format_name, camera)
 
 
 @app.command()

@@ -7,10 +7,11 @@ from typing import Any
 from egospatial import batch
 from egospatial.config import document_of, resolve
 from egospatial.errors import FrontDoorError
+from egospatial.rectification import rectification_facts
 from egospatial.reporting import Reporter, dump
 from egospatial.runner import RunRequest, request_of_folder, run_recording, shard
 from egospatial.selection import Selection
-from egospatial.store import layout
+from egospatial.store import layout, recording_file
 
 Span = tuple[float | None, float | None, int]
 
@@ -18,7 +19,7 @@ Span = tuple[float | None, float | None, int]
 def run_command(
     reporter: Reporter, recordings: Sequence[Path], out: Path, narrations: Path | None, span: Span, dry_run: bool,
     config_file: Path | None, assignments: tuple[str, ...], stages: str | None, engine: str, jobs: int,
-    shard_spec: str | None, format_name: str | None,
+    shard_spec: str | None, format_name: str | None, camera: str | None = None,
 ) -> int:  # fmt: skip
     """Body of ``egospatial run``; gives the exit status."""
     if engine != "local":
@@ -31,12 +32,12 @@ def run_command(
     names = tuple(name.strip() for name in stages.split(",")) if stages else ()
     sources = shard(recordings, shard_spec)
     if jobs > 1 and len(sources) > 1:
-        options = _shared_options(out, span, dry_run, config_file, assignments, stages, format_name)
+        options = _shared_options(out, span, dry_run, config_file, assignments, stages, format_name, camera)
         results = batch.run_in_processes(sources, options, jobs, reporter.note)
     else:
 
         def one(source: Path) -> dict[str, Any]:
-            request = RunRequest(source, out, config, narrations, selection, names, dry_run, format_name)
+            request = RunRequest(source, out, config, narrations, selection, names, dry_run, format_name, camera)
             return _run_and_say(reporter, request)
 
         results = batch.run_here(sources, one)
@@ -46,12 +47,12 @@ def run_command(
 
 def _shared_options(
     out: Path, span: Span, dry_run: bool, config_file: Path | None, assignments: tuple[str, ...],
-    stages: str | None, format_name: str | None,
+    stages: str | None, format_name: str | None, camera: str | None,
 ) -> list[str]:  # fmt: skip
     start, end, every = span
     given = {
         "--out": out, "--start": start, "--end": end, "--every": every, "--config": config_file, "--stages": stages,
-        "--format": format_name,
+        "--format": format_name, "--camera": camera,
     }  # fmt: skip
     words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     words += [word for text in assignments for word in ("--set", text)]
@@ -68,7 +69,13 @@ def _run_and_say(reporter: Reporter, request: RunRequest) -> dict[str, Any]:
             reporter.text(f"{name:<12} {reason}")
     else:
         reporter.text(f"{outcome.recording_id}: {outcome.folder}")
-    return outcome.document()
+    document = outcome.document()
+    if not request.dry_run and ("rectify" in outcome.plan.to_run or request.stages == ("rectify",)):
+        facts = rectification_facts(outcome.folder)
+        for line in facts.lines():
+            reporter.text(line)
+        document["rectification"] = facts.document()
+    return document
 
 
 def _report_results(reporter: Reporter, results: Sequence[batch.Result]) -> None:
@@ -94,19 +101,30 @@ def _error_line(reporter: Reporter, result: batch.Result) -> None:
 
 def stage_command(
     reporter: Reporter, name: str, path: Path, out: Path | None, narrations: Path | None, span: Span,
-    config_file: Path | None, assignments: tuple[str, ...],
+    config_file: Path | None, assignments: tuple[str, ...], camera: str | None = None,
 ) -> None:  # fmt: skip
     """Body of the single-stage commands."""
     if layout.is_output_folder(path) and out is None and (path / layout.LEDGER).is_file():
         given = config_file is not None or assignments
         config = resolve(config_file or path / layout.CONFIG, assignments) if given else None
         request = request_of_folder(path, config, (name,))
+        if camera is not None and camera != _camera_of(path):
+            raise FrontDoorError(
+                f"--camera {camera}: {path} holds the results of camera {_camera_of(path)}; give the recording and "
+                "--out DIR."
+            )
     elif out is None:
         raise FrontDoorError(f"{path}: no output folder (no {layout.LEDGER} in it); for a recording, give --out DIR.")
     else:
         config = resolve(config_file, assignments)
-        request = RunRequest(path, out, config, narrations, Selection(*span), (name,))
+        request = RunRequest(path, out, config, narrations, Selection(*span), (name,), camera=camera)
     reporter.result({"recordings": [_run_and_say(reporter, request)], "status": 0})
+
+
+def _camera_of(folder: Path) -> str | None:
+    """Name of the camera that a folder's results are of; None in folders that do not say."""
+    name = recording_file.read(folder)["source"].get("camera")
+    return None if name is None else str(name)
 
 
 def simulate_command(reporter: Reporter, out: Path, preset: str, seed: int) -> None:

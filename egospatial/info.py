@@ -6,20 +6,28 @@ from typing import Any
 import numpy as np
 
 from egospatial import ledger as ledgers
+from egospatial.errors import FrontDoorError
+from egospatial.rectification import rectification_facts
 from egospatial.reporting import Reporter
 from egospatial.store import layout, recording_file
-from geo.recording import Recording
+from geo.recording import Recording, with_reference
 
 
-def info_command(reporter: Reporter, path: Path, format_name: str | None) -> None:
-    """Body of the command: an output folder's stages, or a recording's facts."""
+def info_command(reporter: Reporter, path: Path, format_name: str | None, camera: str | None = None) -> None:
+    """Body of the command: an output folder's stages, or a recording's facts (seen through the chosen camera)."""
     if (path / layout.LEDGER).is_file():
+        if camera is not None:
+            raise FrontDoorError(f"--camera {camera}: {path} is an output folder, whose camera is chosen already.")
         document = folder_facts(path)
         _print_folder(reporter, document)
+        if document["rectification"] is not None:
+            for line in rectification_facts(path).lines():
+                reporter.text(line)
     else:
         from geo.readers import open_recording
 
-        document = recording_facts(open_recording(path, format_name))
+        recording = open_recording(path, format_name)
+        document = recording_facts(recording if camera is None else with_reference(recording, camera))
         _print_recording(reporter, document)
     for text in document["warnings"]:
         reporter.warn(text)
@@ -34,9 +42,12 @@ def folder_facts(folder: Path) -> dict[str, Any]:
     stages = {name: {"status": entry.status, "seconds": entry.seconds, "error": entry.error, **entry.measurements}
               for name, entry in ledger.stages.items()}  # fmt: skip
     warnings = [text for entry in ledger.stages.values() for text in entry.warnings]
+    written = (folder / layout.RECORDING).is_file()  # not where the first stage failed
     return {
         "kind": "output folder", "recording_id": ledger.recording_id, "source": ledger.source,
-        "selection": ledger.selection, "stages": stages, "warnings": list(dict.fromkeys(warnings)),
+        "selection": ledger.selection, "camera": ledger.camera, "stages": stages,
+        "rectification": rectification_facts(folder).document() if written else None,
+        "warnings": list(dict.fromkeys(warnings)),
     }  # fmt: skip
 
 
@@ -54,6 +65,10 @@ def recording_facts(recording: Recording) -> dict[str, Any]:
             "name": reference.name, **recording_file.camera_json(reference.camera),
             **rate_facts(reference.timestamps_ns),
         },
+        "other_cameras": [
+            {"name": other.name, **recording_file.camera_json(other.camera), **rate_facts(other.timestamps_ns)}
+            for other in recording.others
+        ],
         "depth_camera": None if depth is None else {
             "name": depth.name, **recording_file.camera_json(depth.camera), **rate_facts(depth.timestamps_ns)
         },
@@ -100,8 +115,9 @@ def _rest(item: dict[str, Any]) -> str:
 
 def _print_recording(reporter: Reporter, document: dict[str, Any]) -> None:
     rows = []
-    for title in ("reference_camera", "depth_camera", "poses"):
-        item = document[title]
+    named = [(title, document[title]) for title in ("reference_camera", "depth_camera", "poses")]
+    named[1:1] = [("other camera", item) for item in document["other_cameras"]]
+    for title, item in named:
         if item is None:
             rows.append([title, "none"])
             continue

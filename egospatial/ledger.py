@@ -46,6 +46,7 @@ class Ledger:
     stages: dict[str, StageEntry] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     narrations: str | None = None
+    camera: str | None = None  # the camera chosen; None: the recording's reference
 
     def save(self, folder: Path) -> None:
         """Write run.json atomically."""

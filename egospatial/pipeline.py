@@ -1,6 +1,6 @@
 """The six stages, bound to one recording: rectify -> reconstruct -> track -> lift -> depth -> ask."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egospatial.hashing import digest_of, file_digest
+from egospatial.rectify_stage import rectify_digest, run_rectify
 from egospatial.stages import Progress, Stage, StageNotes
 from egospatial.store import (
     depth_segments,
     geometry_file,
     layout,
     questions_file,
-    recording_file,
     splats_file,
     track_segments,
     tracks_file,
     trajectories_file,
 )  # fmt: skip
-from egospatial.store.atomic import atomic_path, missing
+from egospatial.store.atomic import missing
 from egospatial.workbench import Workbench, question_scene, without_moving_depth
 from geo.cameras import PinholeCamera
 from recon.records import DepthFrame, Reconstruction
@@ -35,7 +35,7 @@ STAGE_NAMES = ("rectify", "reconstruct", "track", "lift", "depth", "ask")
 def stages_for(bench: Workbench) -> tuple[Stage, ...]:
     """The stages in order, working on this recording."""
     return (
-        Stage("rectify", (), lambda f, key, p: _rectify(bench, p), rectify_digest),
+        Stage("rectify", (), lambda f, key, p: run_rectify(bench, p), rectify_digest, version=2),
         Stage("reconstruct", ("rectify",), lambda f, key, p: _reconstruct(bench, p), reconstruct_digest),
         Stage("track", ("rectify", "reconstruct"), lambda f, key, p: _track(bench, key, p), track_digest, version=2),
         Stage("lift", ("reconstruct", "track"), lambda f, key, p: _lift(bench, p), lift_digest, version=2),
@@ -49,12 +49,6 @@ def _files_digest(folder: Path, *names: str) -> str:
         if not (folder / name).is_file():
             raise missing(folder / name)
     return digest_of([file_digest(folder / name) for name in names])
-
-
-def rectify_digest(folder: Path) -> str:
-    """Digest of recording.json, canonical.mp4 and the frames part of geometry.h5."""
-    files = _files_digest(folder, layout.RECORDING, layout.VIDEO)
-    return digest_of([files, geometry_file.frames_digest(folder)])
 
 
 def reconstruct_digest(folder: Path) -> str:
@@ -75,47 +69,6 @@ def lift_digest(folder: Path) -> str:
 def ask_digest(folder: Path) -> str:
     """Digest of questions.jsonl and audit.json."""
     return _files_digest(folder, layout.QUESTIONS, layout.AUDIT)
-
-
-def _rectify(bench: Workbench, progress: Progress) -> StageNotes:
-    canonical = bench.canonical
-    _write_canonical_video(bench, progress)
-    provenance = recording_file.Provenance(
-        str(bench.source), bench.recording.format_name, bench.selection.__dict__, bench.source_frames
-    )
-    geometry_file.write_frames(bench.folder, canonical)
-    recording_file.write(bench.folder, canonical, provenance)
-    posed = int(canonical.pose_valid.sum())
-    warnings = [*bench.recording.warnings, *canonical.warnings]
-    return StageNotes(
-        list(dict.fromkeys(warnings)), {"frames": len(canonical.timestamps_ns), "frames_with_pose": posed}
-    )
-
-
-def _write_canonical_video(bench: Workbench, progress: Progress) -> None:
-    """canonical.mp4 at the recording's own times, with the part of the audio that belongs to them."""
-    from geo.video import write_video
-
-    canonical, count = bench.canonical, len(bench.canonical.timestamps_ns)
-
-    def frames() -> Iterator[np.ndarray]:
-        for index in range(count):
-            yield even_sized(canonical.frames.read(index))
-            progress(index + 1, count, "frames")
-
-    with atomic_path(bench.folder / layout.VIDEO) as temporary:
-        write_video(
-            temporary, frames(), timestamps_ns=canonical.timestamps_ns,
-            audio_file=canonical.audio_file, audio_offset_ns=canonical.audio_offset_ns,
-        )  # fmt: skip
-
-
-def even_sized(image: np.ndarray) -> np.ndarray:
-    """The image with its last row and column doubled where its size is odd: H.264 stores even sizes only."""
-    height, width = image.shape[:2]
-    if height % 2 == 0 and width % 2 == 0:
-        return image
-    return np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
 def _reconstruct(bench: Workbench, progress: Progress) -> StageNotes:

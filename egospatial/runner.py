@@ -30,6 +30,7 @@ class RunRequest:
     stages: tuple[str, ...] = ()
     dry_run: bool = False
     format_name: str | None = None
+    camera: str | None = None  # which camera of the rig is rectified; None: the recording's reference
     folder: Path | None = None  # instead of out / recording id, for a folder that is there already
 
 
@@ -76,10 +77,11 @@ def run_recording(
         InputError: something about the recording, the settings or the folder is wrong.
     """
     bench = Workbench(
-        request.source, Path(), request.config, request.selection, request.narrations, request.format_name
-    )
+        request.source, Path(), request.config, request.selection, request.narrations, request.format_name,
+        request.camera,
+    )  # fmt: skip
     recording = bench.recording
-    bench.folder = folder = request.folder or request.out / recording.recording_id
+    bench.folder = folder = request.folder or request.out / bench.folder_name
     stages = stages_for(bench)
     configs = {stage.name: request.config.of_stage(stage.name) for stage in stages}
     inputs = bench.inputs()
@@ -125,6 +127,7 @@ def request_of_folder(folder: Path, config: RunConfig | None, stages: tuple[str,
         Selection(**ledger.selection),
         stages,
         format_name=ledger.format_name,
+        camera=ledger.camera,
         folder=folder,
     )
 
@@ -150,6 +153,7 @@ def _ledger_for(bench: Workbench, old: Ledger | None, digest: str) -> Ledger:
         stages={} if old is None else old.stages,
         warnings=list(bench.recording.warnings),
         narrations=None if narrations is None else str(narrations.resolve()),
+        camera=bench.chosen_camera,
     )
 
 

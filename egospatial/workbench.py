@@ -4,6 +4,7 @@ Every stage takes what earlier ones stored, never what they held in memory: a ru
 one that was not, thus work on the same numbers.
 """
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from egospatial.errors import FrontDoorError
 from egospatial.hashing import digest_of, files_identity
 from egospatial.selection import Selection, grounded_frames, select_canonical, select_narrations
 from egospatial.store import geometry_file, recording_file, splats_file, tracks_file, trajectories_file
-from geo.recording import CanonicalRecording, Recording
+from geo.recording import CanonicalRecording, Recording, with_reference
 from lifting.records import Lifted
 from recon.records import Reconstruction
 from spatial_qa.records import QuestionScene
@@ -33,13 +34,29 @@ class Workbench:
     selection: Selection
     narrations_file: Path | None = None
     format_name: str | None = None
+    camera: str | None = None  # which camera of the rig is rectified; None: the recording's reference
 
     @cached_property
-    def recording(self) -> Recording:
-        """The recording as its reader gives it."""
+    def _as_read(self) -> Recording:
         from geo.readers import open_recording
 
         return open_recording(self.source, self.format_name)
+
+    @cached_property
+    def recording(self) -> Recording:
+        """The recording as its reader gives it, seen through the chosen camera."""
+        return self._as_read if self.camera is None else with_reference(self._as_read, self.camera)
+
+    @property
+    def chosen_camera(self) -> str | None:
+        """Name of the chosen camera if it is another than the recording's reference."""
+        return None if self.camera == self._as_read.reference.name else self.camera
+
+    @property
+    def folder_name(self) -> str:
+        """The recording's id; with another camera chosen also its name, so that both have a folder."""
+        chosen = "" if self.chosen_camera is None else "_" + re.sub(r"[^\w.-]+", "_", self.chosen_camera).strip("._")
+        return self.recording.recording_id + chosen
 
     @cached_property
     def _whole(self) -> CanonicalRecording:
@@ -82,7 +99,11 @@ class Workbench:
     def inputs(self) -> dict[str, dict[str, Any]]:
         """What each stage's results depend on besides settings and earlier stages."""
         files = [path for path in self.recording.input_files if path != self.recording.narrations_file]
-        chosen = {"frames": len(self.source_frames), "selection": digest_of(list(self.source_frames))}
+        chosen: dict[str, Any] = {
+            "frames": len(self.source_frames), "selection": digest_of(list(self.source_frames)),
+        }  # fmt: skip
+        if self.chosen_camera is not None:
+            chosen["camera"] = self.chosen_camera
         narrations = self.narrations_path
         return {
             "rectify": {**files_identity(files), **chosen},

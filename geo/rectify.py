@@ -7,6 +7,7 @@ from jaxtyping import Float, UInt8
 
 from cuda_kernels.remap_table import RemapTable, make_table
 from geo import se3
+from geo.cameras import Camera, PinholeCamera
 from geo.errors import ShapeError
 from geo.gravity import GravityEstimate, estimate_up
 from geo.recording import (
@@ -21,10 +22,10 @@ from geo.recording import (
 from geo.surfels import sample_surfels
 from geo.trajectory import Trajectory
 from geo.view import (
-    CanonicalView,
     RectifyConfig,
     canonical_to_source,
     canonical_view,
+    source_pixels,
     source_to_canonical,
 )
 from geo.world import Gravity, World, rotation_to_z_up
@@ -56,12 +57,10 @@ class RectifiedFrames:
         return remap_bilinear(self.source.read(index), self.table)
 
 
-def remap_table(recording: Recording, view: CanonicalView) -> RemapTable:
-    """Source pixel of every canonical pixel."""
-    rays = view.camera.unproject(view.camera.pixel_grid())
-    source = recording.reference.camera
-    projection = source.project(rays.directions @ view.source_from_canonical.T)
-    return make_table(projection.pixels_xy, projection.valid, source.size_wh_px)
+def remap_table(source: Camera, target: PinholeCamera, source_from_target: Float[np.ndarray, "3 3"]) -> RemapTable:
+    """Source pixel of every target pixel, packed for the kernels."""
+    there = source_pixels(source, target, source_from_target)
+    return make_table(there.pixels_xy, there.valid, source.size_wh_px)
 
 
 def rectify(recording: Recording, config: RectifyConfig | None = None) -> CanonicalRecording:
@@ -92,7 +91,7 @@ def rectify(recording: Recording, config: RectifyConfig | None = None) -> Canoni
         world, turn, note = _turned_world(world, world_from_source, sensor, settings.gravity_images)
         warnings.append(note)
     unchanged = view.camera == reference.camera and np.array_equal(view.source_from_canonical, np.eye(3))
-    table = remap_table(recording, view)
+    table = remap_table(reference.camera, view.camera, view.source_from_canonical)
     canonical = CanonicalRecording(
         recording_id=recording.recording_id,
         camera=view.camera,

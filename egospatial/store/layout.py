@@ -6,6 +6,7 @@ LEDGER = "run.json"
 CONFIG = "config.json"
 RECORDING = "recording.json"
 VIDEO = "canonical.mp4"
+VIEWS = "views"  # folder of further views of a wide lens; only where asked for
 GEOMETRY = "geometry.h5"
 SPLATS = "splats.ply"
 RECONSTRUCTION = "reconstruction.h5"

@@ -19,14 +19,15 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from geo import se3
-from geo.cameras import Camera, PinholeCamera
+from geo.cameras import Camera
+from geo.depth_rectify import pinhole_for, rectified_depth
 from geo.errors import CameraError, PoseError, RecordingError
 from geo.images import IMAGE_SUFFIXES, image_size, natural_key
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.nerfstudio_camera import CAMERA_KEYS, NUMBER_KEYS, intrinsics_of
 from geo.readers.schema import load_json, validate
-from geo.recording import CameraStream, DepthStream, Recording
+from geo.recording import CameraStream, DepthSource, DepthStream, Recording
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames
 from geo.world import Gravity, World, rotation_to_z_up
@@ -341,11 +342,6 @@ def _depth(
     first = next((file for file in files if file), None)
     if first is None:
         return None
-    if not isinstance(camera, PinholeCamera):
-        warnings.append(
-            f"depth images are not used: they are as distorted as the pictures ({camera.model}); undistort both first"
-        )
-        return None
     unit = data.get("depth_unit_scale_factor", _DEFAULT_UNIT_M)
     if not 1e-9 <= unit <= 1e9:
         raise RecordingError(f"{path}: depth_unit_scale_factor = {str(unit)[:40]} cannot be; 0.001 means millimetres")
@@ -354,15 +350,14 @@ def _depth(
             f"depth counts are taken times {unit:g} in the unit of the poses, as nerfstudio does; that unit is not "
             f'known to be the metre ({_FILE} may say "metric": true)'
         )
-    width, height = image_size(first)
-    sx, sy = width / camera.width_px, height / camera.height_px
-    depth_camera = PinholeCamera(
-        width,
-        height,
-        camera.fx_px * sx,
-        camera.fy_px * sy,
-        (camera.cx_px + 0.5) * sx - 0.5,
-        (camera.cy_px + 0.5) * sy - 0.5,
-    )
-    coding = DepthCoding(depth_camera, float(unit), invalid=(0.0,), max_depth_m=20.0 if metric else np.inf)
-    return DepthStream("depth", depth_camera, stamps, np.eye(4), DepthImages(files, coding))
+    distorted = camera.resized(image_size(first))
+    target = pinhole_for(distorted)
+    coding = DepthCoding(distorted, float(unit), invalid=(0.0,), max_depth_m=20.0 if metric else np.inf)
+    frames: DepthSource = DepthImages(files, coding)
+    if target != distorted:
+        warnings.append(
+            f"depth images are as distorted as the pictures ({camera.model}): they are undistorted, and taken as depth "
+            "along the optical axis"
+        )
+        frames = rectified_depth(frames, distorted, target)
+    return DepthStream("depth", target, stamps, np.eye(4), frames)

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from geo import se3
-from geo.cameras import Camera, PinholeCamera, camera_from_params
-from geo.errors import CameraError, RecordingError, TimeError
+from geo.cameras import Camera, camera_from_params
+from geo.depth_rectify import pinhole_for, rectified_depth
+from geo.errors import CameraError, GeoError, RecordingError, TimeError
 from geo.readers.depth_files import DepthCoding, DepthImages, Hdf5Depth
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.plain_schema import PLAIN_SCHEMA
@@ -75,7 +76,9 @@ def read(path: Path) -> Recording:
     if name not in cameras:
         raise RecordingError(f"{manifest_file}: reference_camera {name!r} is not among cameras {list(cameras)}")
     reference = _reference(folder, name, cameras[name])
-    depth = _depth(folder, {key: value for key, value in cameras.items() if key != name})
+    rest = {key: value for key, value in cameras.items() if key != name}
+    depth = _depth(folder, rest)
+    others = _others(folder, rest)
     trajectory_file = folder.file("trajectory.csv", "the poses")
     trajectory = read_trajectory(trajectory_file, folder.warnings)
     gaze_file, hands_file = folder.optional("gaze.csv"), folder.optional("hands.csv")
@@ -95,6 +98,7 @@ def read(path: Path) -> Recording:
         narrations_file=folder.optional("narrations.jsonl"),
         input_files=tuple(folder.inputs),
         warnings=tuple(folder.warnings),
+        others=others,
     )
 
 
@@ -158,12 +162,34 @@ def _one_of(name: str, entry: dict[str, Any], keys: tuple[str, ...]) -> str:
 
 def _reference(folder: _Folder, name: str, entry: dict[str, Any]) -> CameraStream:
     """The reference camera with its pictures."""
-    camera = _camera(name, entry)
-    mount = _mount(name, entry)
-    if not np.allclose(mount, np.eye(4), atol=1e-9):
+    if not np.allclose(_mount(name, entry), np.eye(4), atol=1e-9):
         raise RecordingError(
             f"camera {name!r} is the reference: its reference_from_camera must be null or the identity"
         )
+    return _stream(folder, name, entry)
+
+
+def _others(folder: _Folder, rest: dict[str, dict[str, Any]]) -> tuple[CameraStream, ...]:
+    """Further picture cameras of the rig; one that cannot be read is left out, and that is said."""
+    found = []
+    for name, entry in rest.items():
+        if "depth" in entry:
+            continue
+        noted = len(folder.inputs), len(folder.warnings)
+        try:
+            if entry.get("reference_from_camera") is None:
+                raise RecordingError(f"camera {name!r} has no reference_from_camera")
+            found.append(_stream(folder, name, entry))
+        except GeoError as error:
+            del folder.inputs[noted[0] :], folder.warnings[noted[1] :]
+            folder.warnings.append(f"camera {name} is left out: {error}")
+    return tuple(found)
+
+
+def _stream(folder: _Folder, name: str, entry: dict[str, Any]) -> CameraStream:
+    """A camera with its pictures."""
+    camera = _camera(name, entry)
+    mount = _mount(name, entry)
     if entry.get("rolling_shutter_s"):
         folder.warnings.append(f"rolling shutter of {entry['rolling_shutter_s']} s ({name}) is not corrected")
     audio: Path | None = None
@@ -243,11 +269,8 @@ def pattern_name(pattern: str, match: re.Match[str]) -> str:
 
 
 def _depth(folder: _Folder, others: dict[str, dict[str, Any]]) -> DepthStream | None:
-    """The depth camera among the other cameras; further picture cameras are not used, and that is said."""
+    """The depth camera among the other cameras; depth of a distorted one is brought to a pinhole, and that is said."""
     with_depth = [name for name, entry in others.items() if "depth" in entry]
-    unused = [name for name in others if name not in with_depth]
-    if unused:
-        folder.warnings.append(f"cameras {', '.join(unused)} are not used: pictures come from the reference camera")
     if len(with_depth) > 1:
         raise RecordingError(f"{folder.path}: one depth camera can be used, there are {with_depth}")
     if not with_depth:
@@ -255,19 +278,24 @@ def _depth(folder: _Folder, others: dict[str, dict[str, Any]]) -> DepthStream | 
     name = with_depth[0]
     entry = others[name]
     camera = _camera(name, entry)
-    if not isinstance(camera, PinholeCamera):
-        raise CameraError(f"depth camera {name!r} must be PINHOLE, not {camera.model}: rectify its images first")
-    frames = _depth_source(folder, name, entry, camera)
-    return DepthStream(name, camera, _stamps(name, entry, len(frames)), _mount(name, entry), frames)
+    target = pinhole_for(camera)
+    if target == camera:
+        frames = _depth_source(folder, name, entry, camera, entry["depth"]["kind"])
+    else:
+        folder.warnings.append(f"depth of {name} is that of a {camera.model} lens: it is undistorted to a pinhole")
+        # The kind stays that of the pixels until they are undistorted: "z" here means "as it is".
+        as_stored = _depth_source(folder, name, entry, camera, "z")
+        frames = rectified_depth(as_stored, camera, target, entry["depth"]["kind"])
+    return DepthStream(name, target, _stamps(name, entry, len(frames)), _mount(name, entry), frames)
 
 
-def _depth_source(folder: _Folder, name: str, entry: dict[str, Any], camera: PinholeCamera) -> DepthSource:
+def _depth_source(folder: _Folder, name: str, entry: dict[str, Any], camera: Camera, kind: str) -> DepthSource:
     spec = entry["depth"]
     invalid = spec.get("invalid", ())
     coding = DepthCoding(
         camera,
         float(spec["unit_m"]),
-        spec["kind"],
+        kind,
         tuple(float(value) for value in (invalid if isinstance(invalid, list | tuple) else [invalid])),
         float(spec.get("max_depth_m", 20.0)),
     )

@@ -328,8 +328,34 @@ def test_depth_in_millimetres(make, png_writer, tmp_path):
     recording = open_recording(make(lambda d: (change(d), d.update(depth_unit_scale_factor=0.0002, metric=True))))
     assert recording.depth is not None and recording.depth.frames.read(0)[5, 5] == np.float32(0.2)
     assert not said(recording, "as nerfstudio does")
-    recording = open_recording(make(lambda d: (change(d), d.update(k1=0.1))))
-    assert recording.depth is None and said(recording, "as distorted as the pictures")
+
+
+@pytest.mark.parametrize(
+    "lens",
+    [{"k1": 0.1, "p1": 0.01}, {"camera_model": "OPENCV_FISHEYE", "k1": 0.05}, {"k1": -0.2}],
+    ids=["radtan", "fisheye", "barrel"],
+)
+@pytest.mark.parametrize("size", [(W, H), (W // 2, H // 2)], ids=["same size", "smaller"])
+def test_depth_of_a_distorted_camera_is_undistorted(make, png_writer, tmp_path, lens, size):
+    """A wall at z = 2 stays one, and every depth that there was is met by a pixel of the pinhole."""
+    change = add_depth(tmp_path, png_writer, size)
+    recording = open_recording(make(lambda d: (change(d), d.update(lens))))
+    depth, picture = recording.depth, recording.reference.camera
+    assert depth is not None and said(recording, "they are undistorted") and not said(recording, "not used")
+    image = depth.frames.read(1)
+    assert image.shape == depth.camera.size_wh_px[::-1] and image.dtype == np.float32
+    known = np.isfinite(image)
+    assert (image[known] == 2.0).all() and known.mean() > 0.5
+    # the pinhole keeps the density of the depth image's centre, and shows the whole of the picture
+    assert depth.camera.fx_px == pytest.approx(picture.params[0] * size[0] / W)
+    corners = picture.unproject(np.array([[0.0, 0], [W - 1, 0], [0, H - 1], [W - 1, H - 1]]))
+    shown = depth.camera.project(corners.directions)
+    assert corners.valid.all() and shown.valid.all() and depth.camera.in_image(shown.pixels_xy).all()
+    # the one pixel without depth, at the upper left of the depth image, leaves a hole where its ray goes
+    hole = picture.resized(size).unproject(np.array([0.0, 0.0])).directions
+    u, v = np.rint(depth.camera.project(hole).pixels_xy).astype(int)
+    assert np.isnan(image[v, u])
+    assert np.isnan(depth.frames.read(2)).all()
 
 
 def test_depth_that_is_smaller(make, png_writer, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from geo.cameras import KannalaBrandtCamera, PinholeCamera
 from geo.errors import CameraError, GeoError, PoseError, RecordingError, TimeError
 from geo.readers import open_recording, sniff
+from geo.recording import with_reference
 from geo.world import Gravity
 
 START = 1_718_892_641_002_929_366
@@ -179,12 +180,53 @@ def test_equal_stamps_with_different_poses_name_both_lines(plain_folder):
         (lambda m: m["cameras"]["depth"].update(width=32), RecordingError, "dataset depth_mm .* has shape"),
         (lambda m: m["cameras"]["depth"]["timestamps_ns"].pop(), TimeError, "'depth' has 6 frames but 5 time stamps"),
         (lambda m: m["cameras"]["depth"]["reference_from_camera"][0].__setitem__(0, 2), PoseError, "not a rigid"),
-        (lambda m: m["cameras"]["depth"].update(model="KB4", params=[9.0] * 8), CameraError, "must be PINHOLE"),
+        (lambda m: m["cameras"]["depth"].update(model="KB4", params=[9.0] * 7), CameraError, "KB4 has 8 parameters"),
     ],
 )  # fmt: skip
 def test_each_fault_of_a_manifest_is_one_clear_error(make_plain, change, error, text):
     with pytest.raises(error, match=text):
         open_recording(make_plain(change))
+
+
+@pytest.mark.parametrize("kind", ["z", "ray"])
+def test_depth_of_a_distorted_camera_comes_as_a_pinhole(make_plain, kind):
+    """2 m along the axis is a wall and stays 2 in every pixel; 2 m along the rays is a bowl, and less than 2 outside."""
+
+    def change(manifest):
+        manifest["cameras"]["depth"].update(model="KB4", params=[60.0, 60.0, 31.5, 23.5, 0.02, 0.0, 0.0, 0.0])
+        manifest["cameras"]["depth"]["depth"]["kind"] = kind
+
+    recording = open_recording(make_plain(change))
+    depth = recording.depth
+    assert depth is not None and any("undistorted to a pinhole" in text for text in recording.warnings)
+    assert (depth.camera.fx_px, depth.camera.skew_px) == (60.0, 0.0)
+    image = depth.frames.read(2)
+    known = np.isfinite(image)
+    assert image.shape == depth.camera.size_wh_px[::-1] and known.mean() > 0.8
+    cosine = 1 / np.linalg.norm(depth.camera.normalised_points(depth.camera.pixel_grid()), axis=-1)
+    expected = 2 * (cosine if kind == "ray" else np.ones_like(cosine))
+    # a bowl is not flat between pixels, and beyond the outermost ones
+    np.testing.assert_allclose(image[known], expected[known], rtol=1e-6 if kind == "z" else 1e-2)
+
+
+def test_further_picture_cameras_are_read_with_their_mounts(make_plain):
+    def change(manifest):
+        eye = manifest["cameras"]["eye"]
+        mount = [[0, 0, 1, 0.1], [0, 1, 0, 0], [-1, 0, 0, 0], [0, 0, 0, 1]]
+        manifest["cameras"]["side"] = {**eye, "model": "KB4", "params": [60, 60, 31.5, 23.5, 0, 0, 0, 0]}
+        manifest["cameras"]["side"]["reference_from_camera"] = mount
+        manifest["cameras"]["gone"] = {**manifest["cameras"]["side"], "images": "gone/%06d.png"}
+        manifest["cameras"]["loose"] = dict(eye)
+
+    recording = open_recording(make_plain(change))
+    (side,) = recording.others
+    assert (side.name, side.camera.model) == ("side", "KB4") and len(side.frames) == 6
+    np.testing.assert_array_equal(side.reference_from_camera[:3, 3], [0.1, 0, 0])
+    assert any("camera gone is left out" in text and "no file fits" in text for text in recording.warnings)
+    assert any("camera loose is left out" in text and "no reference_from_camera" in text for text in recording.warnings)
+    assert sum(path.parent.name == "rgb" for path in recording.input_files) == 12
+    seen_by_side = with_reference(recording, "side")
+    assert seen_by_side.reference is side and [other.name for other in seen_by_side.others] == ["eye"]
 
 
 def test_a_missing_image_names_its_full_path(plain_folder):

@@ -9,9 +9,9 @@ import pytest
 from cuda_kernels.remap_table import remap_bilinear_reference
 from geo import se3
 from geo.cameras import Camera, KannalaBrandtCamera, PinholeCamera, RadTanCamera
-from geo.errors import GeoError, TimeError
+from geo.errors import GeoError, RecordingError, TimeError
 from geo.readers import open_recording
-from geo.recording import CameraStream, DepthStream, GazeTrack, HandTrack, Recording
+from geo.recording import CameraStream, DepthStream, GazeTrack, HandTrack, Recording, with_reference
 from geo.rectify import RectifyConfig, canonical_to_source, canonical_view, rectify, source_to_canonical
 from geo.trajectory import Trajectory
 from geo.world import Gravity, World, rotation_to_z_up
@@ -81,6 +81,52 @@ def test_the_view_looks_where_the_angles_say(turn, forward):
 def test_roll_turns_the_camera_clockwise():
     view = canonical_view(FISHEYE, replace(SMALL, pitch_deg=0.0, roll_deg=90.0))
     np.testing.assert_allclose(view.source_from_canonical @ [1, 0, 0], [0, 1, 0], atol=1e-12)  # its right is down
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"width_px": 200, "height_px": 120}, (75.0 * 200 / 192, 75.0 * 200 / 192, 99.5, 59.5)),  # focal by the width
+        ({"focal_px": 50.0, "height_px": 100}, (50.0, 50.0, 95.5, 49.5)),
+        ({"focal_px": 50.0, "fov_deg": 30.0, "zoom": 3.0}, (50.0, 50.0, 95.5, 95.5)),  # instead of them
+        ({"fx_fy_cx_cy_px": (60.0, 61.0, 80.0, 90.25)}, (60.0, 61.0, 80.0, 90.25)),
+    ],
+)
+def test_size_focal_length_and_k_can_be_given(settings, expected):
+    config = replace(SMALL, **settings)
+    view = canonical_view(FISHEYE, config)
+    assert view.camera.size_wh_px == (config.width_px, config.height_px)
+    np.testing.assert_allclose(view.camera.params, expected, rtol=1e-9)
+    np.testing.assert_array_equal(view.source_from_canonical, canonical_view(FISHEYE, SMALL).source_from_canonical)
+
+
+def test_a_given_k_is_taken_for_a_narrow_lens_too_and_the_turn_with_it():
+    """Without it a perspective picture keeps its own view; asked for outright, it is what was asked for."""
+    camera = PinholeCamera(64, 48, 60.0, 61.0, 31.0, 24.0)
+    config = RectifyConfig(width_px=32, height_px=20, focal_px=30.0, pitch_deg=0.0, yaw_deg=10.0)
+    view = canonical_view(camera, config)
+    assert view.camera == PinholeCamera(32, 20, 30.0, 30.0, 15.5, 9.5)
+    canonical = rectify(moving(camera), config)
+    # 10 degrees to the right: the source's own axis is 30 tan 10 = 5.29 px left of the view's centre
+    axis = source_to_canonical(canonical, np.array([31.0, 24.0])).pixels_xy
+    np.testing.assert_allclose(axis, [15.5 - 30 * np.tan(np.radians(10)), 9.5], atol=1e-9)
+    assert canonical_view(camera, RectifyConfig()).camera == camera
+
+
+def test_another_camera_of_the_rig_is_rectified_with_its_own_pose():
+    camera = PinholeCamera(64, 48, 60.0, 61.0, 31.0, 24.0)
+    aside = se3.from_rotation_translation(
+        se3.rotation_from_axis_angle(np.array([0.0, np.pi / 2, 0.0])), np.array([0.1, 0.0, 0.0])
+    )
+    other = CameraStream("side", FISHEYE, STAMPS, aside, Pictures([scene_image(FISHEYE)] * 3))
+    recording = moving(camera, others=(other,))
+    assert rectify(recording).camera == camera
+    canonical = rectify(with_reference(recording, "side"), replace(SMALL, pitch_deg=0.0))
+    assert canonical.source_camera == FISHEYE
+    np.testing.assert_allclose(canonical.world_from_camera[2, :3, 3], [0.3, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(canonical.world_from_camera[2, :3, 2], [1, 0, 0], atol=1e-12)  # it looks to the right
+    with pytest.raises(RecordingError, match=r"no camera 'top'; its cameras are eye, side"):
+        with_reference(recording, "top")
 
 
 def test_the_picture_is_what_the_canonical_camera_would_have_seen():
@@ -203,6 +249,15 @@ def test_numbers_that_make_no_view_are_refused():
         ({"width_px": 1}, "size 1x"),
         ({"view": "wide"}, "must be auto"),
         ({"max_pose_gap_ms": -1.0}, "max_pose_gap_ms"),
+        ({"roll_deg": float("nan")}, "roll_deg"),
+        ({"focal_px": 0.0}, "focal_px 0.0"),
+        ({"focal_px": float("inf")}, "focal_px inf"),
+        ({"fx_fy_cx_cy_px": (1.0, -1.0, 0.0, 0.0)}, "focal lengths positive"),
+        ({"fx_fy_cx_cy_px": (1.0, 1.0, float("nan"), 0.0)}, "must be finite"),
+        ({"focal_px": 3.0, "fx_fy_cx_cy_px": (1.0, 1.0, 0.0, 0.0)}, "both given"),
+        ({"focal_px": 3.0, "view": "source"}, "keeps the source's own K"),
+        ({"extra_views_fov_deg": 170.0}, "extra_views_fov_deg"),
+        ({"extra_views_size_px": 1}, "extra_views_size_px"),
     ):
         with pytest.raises(GeoError, match=text):
             RectifyConfig(**fault)
