@@ -15,6 +15,7 @@ from jaxtyping import Float, Int64
 
 from geo import se3
 from geo.errors import PoseError, RecordingError, TimeError
+from geo.readers.euroc_layout import found_parts, layout_faults, layout_manifest
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.kalibr import CameraChain, KalibrCamera, read_kalibr
 from geo.readers.rig_manifest import RIG_SCHEMA, stamps_of, world_of
@@ -29,18 +30,23 @@ IMU = "imu"
 
 
 def look(folder: Path) -> Evidence:
-    """What speaks for this format: its manifest."""
-    there = (folder / MANIFEST).is_file()
-    return Evidence((MANIFEST,) if there else (), () if there else (MANIFEST,))
+    """What speaks for this format: its manifest, or the EuRoC layout with a camchain."""
+    if (folder / MANIFEST).is_file():
+        return Evidence((MANIFEST,), ())
+    faults = layout_faults(folder)
+    cameras, chains, truths = found_parts(folder)
+    return Evidence((*(f"mav0/{name}" for name in cameras), *chains, *truths), (MANIFEST, *faults) if faults else ())
 
 
 def read(folder: Path) -> Recording:
-    """Read a folder with a ``rig.json``.
+    """Read a folder with a ``rig.json``, or of the EuRoC layout.
 
     Raises:
         RecordingError, CameraError, TimeError, PoseError: see ``read_rig_with``.
     """
     path = folder / MANIFEST
+    if not path.is_file() and not layout_faults(folder):
+        return read_rig_with(folder, layout_manifest(folder), folder / "mav0")
     recording = read_rig_with(folder, load_json(path), path)
     return replace(recording, input_files=(path, *recording.input_files))
 

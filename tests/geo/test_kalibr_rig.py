@@ -214,6 +214,33 @@ def test_a_video(folder):
         read_rig_with(folder, table)
 
 
+def test_the_euroc_layout_needs_no_manifest(folder, png_writer, tmp_path):
+    root = tmp_path / "room1"
+    stamps = [1_520_530_308_199_447_626 + i * 50_000_000 for i in range(3)]
+    for k in range(2):
+        (root / f"mav0/cam{k}/data").mkdir(parents=True)
+        for i, stamp in enumerate(stamps):
+            picture = np.full((H, W, 3), 40 * i + k, dtype=np.uint8)
+            png_writer(root / f"mav0/cam{k}/data/{stamp}.png", picture)
+    assert "no one *camchain*.yaml" in sniff(root).explain()
+    (root / "dso").mkdir()
+    (root / "dso/camchain.yaml").write_text((folder / "calib/front.yaml").read_text())
+    (root / "mav0/mocap0").mkdir()
+    rows = ["#timestamp [ns], p_RS_R_x [m], p_RS_R_y [m], p_RS_R_z [m], q_RS_w [], q_RS_x [], q_RS_y [], q_RS_z []"]
+    rows += [f"{stamp - 10**7},0,0,{i},1,0,0,0" for i, stamp in enumerate([*stamps, stamps[-1] + 50_000_000])]
+    (root / "mav0/mocap0/data.csv").write_text("\r\n".join(rows))
+    assert sniff(root).format_name == "kalibr_rig"
+    recording = open_recording(root)
+    assert recording.reference.timestamps_ns.tolist() == [stamp + 1_900_000 for stamp in stamps]
+    assert (recording.others[0].frames.read(2) == 81).all() and recording.world.gravity is Gravity.UNKNOWN
+    np.testing.assert_allclose(recording.others[0].reference_from_camera, np.linalg.inv(CAM1_FROM_CAM0), atol=1e-9)
+    pose = recording.trajectory.poses_at(recording.reference.timestamps_ns)[1] @ CAM0_FROM_IMU
+    assert pose[2, 3] == pytest.approx(1 + 11.9 / 50)  # 11.9 ms after pose 1 of one every 50 ms
+    (root / "camchain-2.yaml").write_text("")
+    with pytest.raises(RecordingError, match=r"there are camchain-2\.yaml, dso/camchain\.yaml"):
+        open_recording(root)
+
+
 # --- manifests and files that cannot be ---------------------------------------------------------------------------
 
 
