@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -692,6 +693,31 @@ def test_string_types(tmp_path, kind):
         value = np.array([list(text.encode().ljust(24, b"\0")) for text in texts], dtype=np.uint8)
     recording = open_recording(write(tmp_path / "e", slam__frame_names=value))
     assert recording.reference.timestamps_ns.tolist() == STAMPS
+
+
+@pytest.mark.parametrize("size", [0, 2**64 - 8, 10**6])
+def test_a_text_heap_that_would_never_end(folder, size):
+    """The HDF5 library loops for ever over heap objects that do not move on; they are seen before."""
+    path = folder / "annotation.hdf5"
+    data = bytearray(path.read_bytes())
+    at = data.index(b"GCOL") + 16
+    data[at : at + 16] = struct.pack("<HHIQ", 0 if size == 0 else 1, 1, 0, size)
+    path.unlink()
+    path.write_bytes(data)
+    with pytest.raises(RecordingError, match=r"refers to a text heap that is damaged \(object"):
+        xp.read_captions(folder, [])
+    with pytest.raises(RecordingError, match="damaged"):
+        open_recording(folder)
+
+
+def test_text_of_variable_length_in_chunks(tmp_path):
+    def chunked(file: Any, name: str) -> None:
+        import h5py
+
+        file.create_dataset(name, data=[f"{stamp}.jpg" for stamp in STAMPS], dtype=h5py.string_dtype(), chunks=(2,))
+
+    with pytest.raises(RecordingError, match="variable length in chunks, which is not read"):
+        open_recording(write(tmp_path / "e", slam__frame_names=chunked))
 
 
 def test_a_file_that_is_cut_off(folder):

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 from geo.errors import RecordingError
+from geo.readers.xperience.heap_check import heap_fault
 
 _MAX_BYTES = 1 << 28  # of one dataset that is read whole, and of one chunk
 _MAX_TEXT = 1 << 26
@@ -192,12 +193,23 @@ class Hdf5Values:
         variable = h5py.check_string_dtype(data.dtype)
         if variable is None and data.dtype != np.uint8:
             raise self._fault(name, f"holds {data.dtype}, no text")
+        if variable is not None and variable.length is None:
+            self._check_heap(name, data)
         values = self._read(name, data, ())
         if data.dtype == np.uint8:
             rows = [row.tobytes() for row in values] if data.ndim == 2 else [values.tobytes()]
         else:
             rows = [values.item()] if data.ndim == 0 else list(values.tolist())
         return [self._decoded(name, row) for row in rows]
+
+    def _check_heap(self, name: str, data: Any) -> None:
+        """Text of variable length only from heaps that are in order: the library does not return from others."""
+        try:
+            fault = heap_fault(self.path, data, int(self._file.userblock_size))
+        except _HDF5_ERRORS as error:
+            raise self._fault(name, f"cannot be read: {error}") from error
+        if fault:
+            raise self._fault(name, fault)
 
     def _decoded(self, name: str, value: Any) -> str:
         if isinstance(value, str):
