@@ -114,6 +114,7 @@ def read_rig_with(folder: Path, manifest: Any, source: Path | None = None) -> Re
     world, turn = world_of(manifest["world"], rig.source)
     known = {camera.name: camera for camera in (reference, *cameras.values())}
     trajectory = _trajectory(rig, manifest["trajectory"], known, reference, streams[0].timestamps_ns)
+    trajectory.poses_at(streams[0].timestamps_ns)  # two clocks end here, not in some later stage (FIELD P5)
     narrations = folder / "narrations.jsonl"
     if narrations.is_file():
         rig.inputs.append(narrations)

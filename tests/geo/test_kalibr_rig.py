@@ -291,6 +291,24 @@ def test_manifests_that_cannot_be(folder, path, value, kind, fault):
         read_rig_with(folder, edited(*path, value=value))
 
 
+def test_pictures_and_poses_on_two_clocks(folder):
+    """FIELD P5: microseconds taken as nanoseconds, and a start in another epoch, are refused with both ranges."""
+    table = manifest()
+    for entry in table["cameras"].values():
+        entry["timestamps_ns"] = {"start_ns": 10**6, "rate_hz": 10_000}
+    with pytest.raises(TimeError, match=r"no overlap in time: images run from 2900000 .* poses from 950000000 to"):
+        read_rig_with(folder, table)
+
+
+def test_numbers_order_pictures_not_text(folder):
+    """FIELD V2: 9 comes before 12, hidden and other files do not count."""
+    for name in ("._0.png", "Thumbs.db", "0.png.txt", "03.png"):
+        (folder / "images" / name).write_bytes(b"x")
+    recording = open_recording(folder)
+    assert [file.name for file in recording.reference.frames.files] == ["0.png", "3.png", "6.png", "9.png"]
+    assert [file.name for file in recording.others[0].frames.files] == ["1.png", "4.png", "7.png", "10.png"]
+
+
 def test_a_picture_in_the_middle_is_missing(folder):
     (folder / "images/3.png").unlink()
     with pytest.raises(RecordingError, match=r"image .*3\.png is missing"):

@@ -305,6 +305,26 @@ def test_poses_of_every_camera(folder):
         np.testing.assert_allclose(poses, world_from_body() @ np.linalg.inv(camera_from_body), atol=1e-9)
 
 
+def test_sound_is_a_videos_own_or_that_of_another(folder, tmp_path):
+    """The fisheyes have sound, the rectified pair has none: all start with row 0, so it fits any of them."""
+    import av
+
+    with av.open(str(tmp_path / "sound.mp4"), "w") as container:
+        stream = container.add_stream("aac", rate=16000, layout="mono")
+        samples = np.zeros((1, 8000), dtype=np.float32)
+        frame = av.AudioFrame.from_ndarray(samples, format="fltp", layout="mono")
+        frame.sample_rate = 16000
+        for packet in (*stream.encode(frame), *stream.encode(None)):
+            container.mux(packet)
+    add_videos(folder)
+    for name in ("fisheye_cam1", "fisheye_cam3"):
+        pictures = (grey(20 * i, FISHEYE) for i in range(N))
+        write_video(folder / f"{name}.mp4", pictures, rate_hz=20.0, audio_file=tmp_path / "sound.mp4")
+    recording = open_recording(folder)
+    assert recording.reference.audio_file == folder / "fisheye_cam1.mp4"
+    assert with_reference(recording, "fisheye_cam3").reference.audio_file == folder / "fisheye_cam3.mp4"
+
+
 def test_videos_that_are_exchanged(folder):
     add_videos(folder)
     swap = {"fisheye_cam0": "fisheye_cam2.mp4", "fisheye_cam2": "fisheye_cam0.mp4"}

@@ -9,7 +9,7 @@ Gravity: the world is z up by the published viewer's floor (an xy plane); no fil
 the cameras contradict (their mean up direction points below the horizon), then it is unknown.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -117,12 +117,11 @@ def _recording(
 def _streams(
     episode: _Episode, rig: XperienceRig, stamps: Int64[np.ndarray, "N"], depth: EpisodeDepth | None
 ) -> list[CameraStream]:
-    """The cameras, the left one first; audio is the first that any video has (all start with row 0)."""
+    """The cameras, the left one first; audio is a video's own, else the first that any has (all start with row 0)."""
     videos = find_videos(episode.path, episode.warnings)
     if videos.manifest is not None:
         episode.inputs.append(videos.manifest)
-    found = []
-    audio: Path | None = None
+    found: list[CameraStream] = []
     left_from_body = rig.camera_from_body(LEFT)
     for name in CAMERA_NAMES:
         if name not in (LEFT, RIGHT) and name not in rig.fisheyes:
@@ -133,7 +132,6 @@ def _streams(
             continue
         if pictures.video is not None:
             episode.inputs.append(pictures.video)
-            audio = audio or (pictures.video if pictures.has_audio else None)
         if stereo_size is not None and depth is not None and pictures.size_wh_px != stereo_size:
             raise RecordingError(
                 f"{videos.files[name]} shows {pictures.size_wh_px}, but the depth images belong to pictures of "
@@ -141,12 +139,10 @@ def _streams(
             )
         mount = np.eye(4) if name == LEFT else se3.compose(left_from_body, rig.body_from_camera(name))
         camera = _camera(name, rig, pictures.size_wh_px, videos, episode.warnings)
-        found.append(CameraStream(name, camera, stamps[: pictures.count], mount, pictures.frames))
-    left = found[0]
-    return [
-        CameraStream(left.name, left.camera, left.timestamps_ns, left.reference_from_camera, left.frames, audio),
-        *found[1:],
-    ]
+        audio = pictures.video if pictures.has_audio else None
+        found.append(CameraStream(name, camera, stamps[: pictures.count], mount, pictures.frames, audio))
+    any_audio = next((stream.audio_file for stream in found if stream.audio_file is not None), None)
+    return [replace(stream, audio_file=stream.audio_file or any_audio) for stream in found]
 
 
 def _camera(
