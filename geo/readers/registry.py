@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from geo.errors import RecordingError
-from geo.readers import nerfstudio, plain, rgbd, tum_rgbd
+from geo.readers import epic_fields, kalibr_rig, nerfstudio, plain, rgbd, tum_rgbd, xperience
 from geo.readers.evidence import Evidence
 from geo.recording import Recording
 
@@ -27,6 +27,13 @@ READERS: dict[str, Reader] = {
         Reader("rgbd", "7-Scenes / tsdf-fusion folder: frame-NNNNNN.color/depth/pose", rgbd.look, rgbd.read),
         Reader("nerfstudio", "nerfstudio / instant-ngp folder: transforms.json", nerfstudio.look, nerfstudio.read),
         Reader("tum_rgbd", "TUM RGB-D folder: rgb.txt, depth.txt, groundtruth.txt", tum_rgbd.look, tum_rgbd.read),
+        Reader("epic_fields", "EPIC-Fields JSON with its video or frames", epic_fields.look, epic_fields.read),
+        Reader(
+            "kalibr_rig", "Kalibr rig: rig.json, camchain.yaml, pictures, trajectory", kalibr_rig.look, kalibr_rig.read
+        ),
+        Reader(
+            "xperience", "HOMIE / Xperience-10M episode: annotation.hdf5, six videos", xperience.look, xperience.read
+        ),
     )
 }
 
