@@ -30,7 +30,7 @@ from geo.readers.text_files import read_text
 
 ARIA_STREAMS = {"214-1": "camera-rgb", "1201-1": "camera-slam-left", "1201-2": "camera-slam-right"}
 ARIA_SIZES_PX = {"camera-rgb": (1408, 1408), "camera-slam-left": (640, 480), "camera-slam-right": (640, 480)}
-QUEST3_TURNS_CLOCKWISE = 0
+QUEST3_TURNS_CLOCKWISE = 1
 _MAX_OFF_CENTRE = 0.1
 
 
