@@ -67,7 +67,7 @@ def read_rows(
     all_stamps = np.concatenate(stamps)
     bad = np.flatnonzero(all_stamps < STATIC_STAMP)
     if len(bad):
-        raise RecordingError(f"{path} line {lines[bad[0]]}: {TIME} = {all_stamps[bad[0]]} is no time of the device clock")
+        raise RecordingError(f"{path} line {lines[bad[0]]}: {TIME} = {all_stamps[bad[0]]} is no time of a clock")
     empty = [line for line, name in zip(lines, uids, strict=False) if not name]
     if empty:
         raise RecordingError(f"{path} line {empty[0]}: {uid} is empty; is the row cut off?")
@@ -137,11 +137,11 @@ def read_boxes_2d(path: Path, warnings: list[str]) -> Boxes2d:
     """``2d_bounding_box.csv`` of ADT, ``box2d_objects.csv`` of HOT3D.
 
     Raises:
-        RecordingError: see ``read_rows``; a box whose ends are exchanged.
+        RecordingError: see ``read_rows``; a box that is inside out.
     """
     rows = read_rows(path, (*BOX, _VISIBILITY), warnings, ("stream_id",))
     box = rows.numbers[:, [0, 2, 1, 3]]
     turned = np.flatnonzero((box[:, 0] > box[:, 2]) | (box[:, 1] > box[:, 3]))
     if len(turned):
-        raise RecordingError(f"{path} line {rows.lines[turned[0]]}: box {box[turned[0]].tolist()} has its ends exchanged")
+        raise RecordingError(f"{path} line {rows.lines[turned[0]]}: box {box[turned[0]].tolist()} is inside out")
     return Boxes2d(rows.texts["stream_id"], rows.uids, rows.timestamps_ns, box, rows.numbers[:, 4])

@@ -27,7 +27,9 @@ READERS: dict[str, Reader] = {
         Reader("rgbd", "7-Scenes / tsdf-fusion folder: frame-NNNNNN.color/depth/pose", rgbd.look, rgbd.read),
         Reader("nerfstudio", "nerfstudio / instant-ngp folder: transforms.json", nerfstudio.look, nerfstudio.read),
         Reader("aria", "Project Aria: a VRS file and MPS output", aria.look, aria.read),
-        Reader("adt", "Aria Digital Twin sequence: video.vrs, aria_trajectory.csv, scene_objects.csv", adt.look, adt.read),
+        Reader(
+            "adt", "Aria Digital Twin sequence: video.vrs, aria_trajectory.csv, scene_objects.csv", adt.look, adt.read
+        ),
         Reader("hot3d", "HOT3D sequence: metadata.json, headset_trajectory.csv", hot3d.look, hot3d.read),
         Reader("tum_rgbd", "TUM RGB-D folder: rgb.txt, depth.txt, groundtruth.txt", tum_rgbd.look, tum_rgbd.read),
     )

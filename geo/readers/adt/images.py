@@ -60,9 +60,7 @@ class AdtDepth:
         return self.coding.decode(np.rot90(counts, -self.frames.turns_clockwise), where)
 
 
-def open_depth(
-    path: Path, camera_stream: str, coding: DepthCoding
-) -> tuple[Int64[np.ndarray, "M"], AdtDepth]:
+def open_depth(path: Path, camera_stream: str, coding: DepthCoding) -> tuple[Int64[np.ndarray, "M"], AdtDepth]:
     """Times and depth images of a camera; ``coding`` has the camera of the upright pictures.
 
     Raises:

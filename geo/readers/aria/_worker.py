@@ -162,7 +162,10 @@ def main() -> None:
                 provider = _provider(sys.argv[1]) if provider is None else provider
                 head, raw = _ACTIONS[request["do"]](provider, request)
         except Exception as error:  # whatever the library raises becomes the other side's message
-            head, raw = {"error": str(error) if isinstance(error, _Refused) else f"{type(error).__name__}: {error}"}, b""
+            head, raw = (
+                {"error": str(error) if isinstance(error, _Refused) else f"{type(error).__name__}: {error}"},
+                b"",
+            )
         text = json.dumps({**head, "nbytes": len(raw)}).encode()
         answers.write(len(text).to_bytes(8, "little") + text + raw)
         answers.flush()

@@ -1,7 +1,8 @@
 """Aria cameras: a calibration at the size of its stream, with its valid radius, upright.
 
-Gen 1 glasses store their pictures on their side. Here the picture is turned 90 degrees clockwise, and with it the camera
-(``Camera.rotated90``) and its extrinsics: ``device_from_upright = device_from_camera @ upright_from_camera^T`` (FIELD R5).
+Gen 1 glasses store their pictures on their side. Here the picture is turned 90 degrees clockwise, and with it the
+camera (``Camera.rotated90``) and its extrinsics: ``device_from_upright = device_from_camera @ upright_from_camera^T``
+(FIELD R5).
 
 The colour sensor has 2880 x 2880 pixels. A picture of 1408 is its middle 2816 with 2 x 2 pixels made one: crop 32 on
 each side, then halve. projectaria_tools gives calibrations at the size of the stream already; ``at_stream_size`` is for
@@ -67,8 +68,8 @@ def at_stream_size(camera: Camera, size_wh_px: tuple[int, int]) -> Camera:
     (width, height), (new_width, new_height) = cropped.size_wh_px, size_wh_px
     if width % new_width or height % new_height or width // new_width != height // new_height:
         raise CameraError(
-            f"calibration is for {camera.size_wh_px} px (W, H), pictures are {size_wh_px}; no whole part of it. Give the "
-            "calibration of these pictures"
+            f"calibration is for {camera.size_wh_px} px (W, H), pictures are {size_wh_px}; no whole part of it. Give "
+            "the calibration of these pictures"
         )
     return cropped.resized(size_wh_px)
 

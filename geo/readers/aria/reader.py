@@ -84,11 +84,11 @@ def read_rig(path: Path, warnings: list[str]) -> AriaRig:
         if mounted is not None:
             frames = VrsFrames(file, stream_id, turns)
             name = str(stream.label)
-            streams.append(
-                CameraStream(name, mounted.camera, stream.timestamps_ns, mounted.device_from_camera, frames)
-            )
+            streams.append(CameraStream(name, mounted.camera, stream.timestamps_ns, mounted.device_from_camera, frames))
     if not streams or streams[0].name != file.streams[REFERENCE_STREAM].label:
-        raise RecordingError(f"VRS file {path} has no calibration of its colour camera; without it nothing can be placed")
+        raise RecordingError(
+            f"VRS file {path} has no calibration of its colour camera; without it nothing can be placed"
+        )
     camera_from_cpf = se3.compose(se3.inverse(streams[0].reference_from_camera), calibration.device_from_cpf)
     return AriaRig(file, tuple(streams), camera_from_cpf if file.generation == "Gen1" else None)
 

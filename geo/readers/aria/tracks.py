@@ -54,8 +54,8 @@ def ranges_overlap(first_ns: Int64[np.ndarray, "N"], second_ns: Int64[np.ndarray
 def no_overlap(what: str, stamps_ns: Int64[np.ndarray, "N"], frames_ns: Int64[np.ndarray, "M"]) -> str:
     """What to say of a table on another clock than the pictures (FIELD P5)."""
     return (
-        f"{what} runs from {stamps_ns[0]} to {stamps_ns[-1]} ns, the pictures from {frames_ns[0]} to {frames_ns[-1]} ns: "
-        "no overlap. Two recordings, or another clock than the device's (UTC, time code)?"
+        f"{what} runs from {stamps_ns[0]} to {stamps_ns[-1]} ns, the pictures from {frames_ns[0]} to {frames_ns[-1]} "
+        "ns: no overlap. Two recordings, or another clock than the device's (UTC, time code)?"
     )
 
 

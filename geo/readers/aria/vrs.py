@@ -254,8 +254,8 @@ class VrsFile:
         width, height = self.streams[stream_id].size_wh_px
         if pixels.shape[:2] != (height, width):
             raise RecordingError(
-                f"picture {index} of stream {stream_id} in VRS file {self.path} is {pixels.shape[1]}x{pixels.shape[0]}, "
-                f"its stream {width}x{height}. {_ADVICE}"
+                f"picture {index} of stream {stream_id} in VRS file {self.path} is {pixels.shape[1]}x{pixels.shape[0]}"
+                f", its stream {width}x{height}. {_ADVICE}"
             )
         return pixels
 

@@ -1,7 +1,7 @@
 """Cameras of a HOT3D sequence without its pictures: Aria by MPS' online calibration, Quest 3 by camera_models.json.
 
-Aria's are turned upright as in ``geo.readers.aria``; Quest 3 stores its pictures on their side as well, the other way
-round (its camera's +x points up): they are turned 90 degrees counter-clockwise.
+Both headsets store their pictures on their side, and both are turned upright by 90 degrees clockwise (Quest 3: only
+then does the right camera lie to the right of the left one, along +x).
 """
 
 import math
@@ -112,16 +112,18 @@ def _quest3_camera(entry: Any, where: str, path: Path) -> StreamCamera:
     translation = _numbers(pose.get("translation_xyz"), 3, f"{where}: translation_xyz")
     row = PoseRow(where, (translation[0], translation[1], translation[2]), (quat[0], quat[1], quat[2], quat[3]))
     device_from_camera = poses_from_rows([row], path, [], "place")[0]
-    size = [entry.get(key) for key in ("imageWidth", "imageHeight")]
+    width, height = entry.get("imageWidth"), entry.get("imageHeight")
     model = str(entry.get("projectionModelType", "")).rpartition(".")[2]
     texts = [entry.get(key) for key in ("label", "stream_id")]
-    if not all(isinstance(side, int) and not isinstance(side, bool) and abs(side) < 1 << 31 for side in size):
-        raise RecordingError(f"{where}: imageWidth, imageHeight = {str(size)[:60]} are no whole numbers")
+    for side in (width, height):
+        if not isinstance(side, int) or isinstance(side, bool) or abs(side) > 1 << 31:
+            raise RecordingError(f"{where}: imageWidth, imageHeight = {str(side)[:40]} is no whole number")
+    assert isinstance(width, int) and isinstance(height, int)
     if model not in MODELS or not all(isinstance(text, str) and text for text in texts):
         raise RecordingError(f"{where}: no known projectionModelType, label or stream_id")
     params = _numbers(entry.get("projectionParams"), None, f"{where}: projectionParams")
     limit = _numbers([entry.get("maxSolidAngle")], 1, f"{where}: maxSolidAngle")[0]
-    camera = camera_from_params(MODELS[model], (int(size[0]), int(size[1])), params, valid_theta_rad=limit)
+    camera = camera_from_params(MODELS[model], (width, height), params, valid_theta_rad=limit)
     mounted = upright(camera, np.asarray(device_from_camera), QUEST3_TURNS_CLOCKWISE)
     return StreamCamera(str(texts[1]), str(texts[0]), QUEST3_TURNS_CLOCKWISE, mounted)
 

@@ -32,10 +32,10 @@ class ClockOffset:
         return np.asarray(device_ns - self.offset_ns)
 
 
-def offset_by_poses(headset: Trajectory, closed_loop: MpsTrajectory, path: Path, warnings: list[str]) -> (
-    ClockOffset | None
-):
-    """Offset of the clocks, if the two trajectories are the same poses in the same world; None with a warning if not."""
+def offset_by_poses(
+    headset: Trajectory, closed_loop: MpsTrajectory, path: Path, warnings: list[str]
+) -> ClockOffset | None:
+    """Offset of the clocks, if the two trajectories are the same poses of the same world; else None with a warning."""
     from scipy.spatial import cKDTree
 
     given = closed_loop.trajectory
@@ -51,7 +51,7 @@ def offset_by_poses(headset: Trajectory, closed_loop: MpsTrajectory, path: Path,
             low, high = int(near.min()), int(near.max())
             return ClockOffset(low + (high - low) // 2, high - low, len(near))
     warnings.append(
-        f"{path.name}: its poses are not those of the headset ({len(same)} of {len(away)} are the same); clock, gravity "
-        "and gaze cannot be taken from MPS"
+        f"{path.name}: its poses are not those of the headset ({len(same)} of {len(away)} are the same); clock, "
+        "gravity and gaze cannot be taken from MPS"
     )
     return None

@@ -1,9 +1,9 @@
 """Hands of HOT3D: what the files hold without the hand models, which are under licences of their own.
 
 ``umetrack_hand_pose_trajectory.jsonl`` gives the pose of the wrist and the angles of the joints,
-``mano_hand_pose_trajectory.jsonl`` MANO's parameters. Where the other joints are is only told by the models (UmeTrack's
-user profile, MANO's files). UmeTrack's wrist is a point of the hand, joint 0 of ``HandTrack``; MANO's translation is not
-(the model's own wrist lies some centimetres off it), so it gives no joint.
+``mano_hand_pose_trajectory.jsonl`` MANO's parameters. Where the other joints are is only told by the models
+(UmeTrack's user profile, MANO's files). UmeTrack's wrist is a point of the hand, joint 0 of ``HandTrack``; MANO's
+translation is not (the model's own wrist lies some centimetres off it), so it gives no joint.
 """
 
 import json
@@ -70,7 +70,7 @@ def read_hand_poses(path: Path) -> tuple[HandPoses, ...]:
             raise RecordingError(f"{where} is no JSON ({error}); is it cut off?") from error
         stamp, hands = (entry.get("timestamp_ns"), entry.get("hand_poses")) if isinstance(entry, dict) else (None, None)
         if not isinstance(stamp, int) or isinstance(stamp, bool) or not before < stamp < 1 << 63:
-            raise RecordingError(f"{where}: timestamp_ns = {shown(str(stamp))} is no time after that of the line before")
+            raise RecordingError(f"{where}: timestamp_ns = {shown(str(stamp))} is no time after the line before")
         if not isinstance(hands, dict):
             raise RecordingError(f"{where} has no hand_poses; is it another file?")
         before = stamp

@@ -210,8 +210,8 @@ def _mps(folder: Path, headset: Trajectory, warnings: list[str]) -> _Mps | None:
     if offset is None:
         return None
     warnings.append(
-        f"MPS is in device time, the sequence in time code: they differ by {offset.offset_ns} ns, by {offset.pairs} equal "
-        f"poses (+- {offset.spread_ns / 2e6:.2f} ms)"
+        f"MPS is in device time, the sequence in time code: they differ by {offset.offset_ns} ns, by {offset.pairs} "
+        f"equal poses (+- {offset.spread_ns / 2e6:.2f} ms)"
     )
     return _Mps(path, given, offset)
 
