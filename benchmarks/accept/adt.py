@@ -167,7 +167,7 @@ def _their_gaze(folder: Path, row: int, masks: Any, index: int) -> tuple[np.ndar
 
 def _motion(letter: Letter, recording: Any) -> None:
     """How far each object's origin is at the end from where it was at first."""
-    others = excursion = 0.0
+    others, furthest = 0.0, (0.0, "none")
     for item in recording.given_objects:
         places = item.world_from_object[:, :3, 3]
         if item.label in MOVING_CM:
@@ -175,9 +175,9 @@ def _motion(letter: Letter, recording: Any) -> None:
             letter.true(f"{item.label} moves", abs(net - MOVING_CM[item.label]) < 0.1, f"{net:.2f} cm")
         else:
             others = max(others, 1000 * float(np.linalg.norm(places[-1] - places[0])))
-            excursion = max(excursion, 1000 * float(np.linalg.norm(places - places[0], axis=1).max()))
+            furthest = max(furthest, (1000 * float(np.linalg.norm(places - places[0], axis=1).max()), item.label))
     letter.at_most("largest motion of the others", others, 0.1, " mm")
     moving = sum(not item.static for item in recording.given_objects)
     letter.at_least("objects given", len(recording.given_objects), 349)
-    letter.note(f"on the way the others get no further than {excursion:.3f} mm (the bowl, while salad is tossed)")
+    letter.note(f"on the way the others get no further than {furthest[0]:.3f} mm ({furthest[1]})")
     letter.note(f"{moving} objects have poses by time")

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +296,7 @@ class VrsFrames:
         return np.ascontiguousarray(np.rot90(rgb, -self.turns_clockwise))
 
 
+@lru_cache(maxsize=4)
 def by_design(build: str) -> tuple[Float[np.ndarray, "4 4"], dict[str, Float[np.ndarray, "4 4"]]]:
     """device_from_cpf and device_from_camera by label, as a build (``DVT-S``, ``DVT-L``) of Gen 1 was designed.
 
