@@ -61,7 +61,8 @@ def read_rows(
         lines += block.lines
         uids += [] if uid is None else [cell.strip() for cell in block.cells[uid]]
         stamps.append(block.integers(TIME))
-        values.append(np.stack([block.numbers(name) for name in numbers], axis=1) if numbers else np.empty((0, 0)))
+        columns = [block.numbers(name) for name in numbers]
+        values.append(np.stack(columns, axis=1) if columns else np.empty((len(block.lines), 0)))
         for name in texts:
             strings[name] += [cell.strip() for cell in block.cells[name]]
     all_stamps = np.concatenate(stamps)

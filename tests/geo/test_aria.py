@@ -412,34 +412,6 @@ def test_builds_of_gen_1():
 # --- fuzz -----------------------------------------------------------------------------------------------------------
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """Cut, bytes changed or removed, a line doubled or moved, a column lost, a huge number."""
-    lines = data.split(b"\n")
-    kind = rng.randrange(6)
-    if kind == 0:
-        return data[: rng.randrange(len(data))]
-    if kind == 1:
-        lines.insert(rng.randrange(len(lines)), rng.choice(lines))
-        return b"\n".join(lines)
-    if kind == 2:
-        column = rng.randrange(lines[0].count(b",") + 1)
-        return b"\n".join(b",".join(c for i, c in enumerate(line.split(b",")) if i != column) for line in lines)
-    if kind == 3:
-        row = rng.randrange(len(lines))
-        cells = lines[row].split(b",")
-        cells[rng.randrange(len(cells))] = rng.choice([b"1e300", b"-1", b"nan", b"9" * 30, b"", b"0", b"inf"])
-        lines[row] = b",".join(cells)
-        return b"\n".join(lines)
-    out = bytearray(data)
-    for _ in range(rng.randint(1, 3)):
-        at = rng.randrange(len(out))
-        if kind == 4:
-            out[at] = rng.choice(b'0123456789-+eE.,[]{}/" \n\0\xff#n')
-        else:
-            del out[at]
-    return bytes(out)
-
-
 TABLES = (
     "mps/slam/closed_loop_trajectory.csv",
     "mps/slam/semidense_points.csv.gz",
@@ -449,7 +421,7 @@ TABLES = (
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_fuzz_of_the_tables(folder, name, monkeypatch):
+def test_fuzz_of_the_tables(folder, name, monkeypatch, mutated_table):
     """200 changes of each table end in a clean error or a sound recording (the VRS file is opened once)."""
     rig = aria_reader.read_rig(folder / "recording.vrs", [])
     monkeypatch.setattr(aria_reader, "read_rig", lambda path, warnings: rig)
@@ -457,7 +429,7 @@ def test_fuzz_of_the_tables(folder, name, monkeypatch):
     path = folder / name
     whole = path.read_bytes()
     for _ in range(200):
-        path.write_bytes(mutated(whole, rng))
+        path.write_bytes(mutated_table(whole, rng))
         try:
             recording = open_recording(folder)
         except GeoError as error:

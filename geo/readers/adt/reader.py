@@ -43,20 +43,23 @@ def read(folder: Path) -> Recording:
     check_clock(folder / TRAJECTORY, placed.trajectory, reference.timestamps_ns)
     placed = _with_end_frames(placed, rig, warnings)
     narrations = folder / "narrations.jsonl"
+    depth = _depth(folder, reference, warnings)
+    gaze = read_mps_gaze(files.get(GAZE), rig, warnings)
+    objects = read_objects(folder, placed.world, warnings)
     return Recording(
         recording_id=_name(folder),
         reference=reference,
-        depth=_depth(folder, reference, warnings),
+        depth=depth,
         trajectory=placed.trajectory,
         world=placed.world,
         source_dir=folder,
         format_name="adt",
-        gaze=read_mps_gaze(files.get(GAZE), rig, warnings),
+        gaze=gaze,
         narrations_file=narrations if narrations.is_file() else None,
         input_files=tuple(files.values()),
         warnings=tuple(warnings),
         others=rig.streams[1:],
-        given_objects=read_objects(folder, placed.world, warnings),
+        given_objects=objects,
     )
 
 

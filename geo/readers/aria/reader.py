@@ -143,6 +143,9 @@ def read(folder: Path) -> Recording:
     if files.online_calibration is not None:
         warnings.append(f"{files.online_calibration.name} is there and not used: cameras are at factory calibration")
     narrations = folder / "narrations.jsonl"
+    gaze = read_mps_gaze(files.gaze, rig, warnings)
+    hands = _hands(files, placed, rig, warnings)
+    points = _points(files, given, placed, warnings)
     inputs = (vrs, files.trajectory, files.points, files.gaze, files.hands, narrations)
     return Recording(
         recording_id=folder.resolve().name,
@@ -152,11 +155,11 @@ def read(folder: Path) -> Recording:
         world=placed.world,
         source_dir=folder,
         format_name="aria",
-        gaze=read_mps_gaze(files.gaze, rig, warnings),
-        hands=_hands(files, placed, rig, warnings),
+        gaze=gaze,
+        hands=hands,
         narrations_file=narrations if narrations.is_file() else None,
         input_files=tuple(path for path in inputs if path is not None and path.is_file()),
         warnings=tuple(warnings),
         others=rig.streams[1:],
-        points=_points(files, given, placed, warnings),
+        points=points,
     )

@@ -77,6 +77,8 @@ def read(folder: Path) -> Recording:
     turn = world.world_from_source_world
     objects, meshes = _objects(folder, masks, turn, warnings)
     hands = read_wrists(folder, masks.get("hand_pose_available"), warnings)
+    gaze = None if mps is None else _gaze(folder, mps, mounted[0], streams[0], warnings)
+    points = None if mps is None else _points(folder, mps, world, warnings)
     narrations = folder / "narrations.jsonl"
     return Recording(
         recording_id=folder.resolve().name,
@@ -86,13 +88,13 @@ def read(folder: Path) -> Recording:
         world=world,
         source_dir=folder,
         format_name="hot3d",
-        gaze=None if mps is None else _gaze(folder, mps, mounted[0], streams[0], warnings),
+        gaze=gaze,
         hands=turned_hands(hands, turn),
         narrations_file=narrations if narrations.is_file() else None,
         input_files=(*sorted(path for path in folder.rglob("*") if path.is_file()), *meshes),
         warnings=tuple(warnings),
         others=streams[1:],
-        points=None if mps is None else _points(folder, mps, world, warnings),
+        points=points,
         given_objects=objects,
     )
 

@@ -92,8 +92,8 @@ def read_gaze(path: Path, warnings: list[str]) -> MpsGaze:
         warnings: Unknown columns, doubtful depths and several sessions are named here.
 
     Raises:
-        RecordingError: unreadable, cut off, columns missing, numbers that are none, angles of 90 degrees and more, depths
-            over 1 km.
+        RecordingError: unreadable, cut off, columns missing, numbers that are none, angles of 90 degrees and more,
+            depths over 1 km.
         TimeError: two rows with one time stamp and different numbers.
     """
     table = open_table(path)
@@ -125,8 +125,8 @@ def _ordered(table: Table, numbers: tuple[str, ...], warnings: list[str]) -> tup
     far = np.flatnonzero(depth > _MAX_DEPTH_M)
     if len(far):
         raise RecordingError(
-            f"{rows.path} line {rows.lines[far[0]]} column {_DEPTH} = {depth[far[0]]:g} is over {_MAX_DEPTH_M:g} m; is it "
-            "in metres?"
+            f"{rows.path} line {rows.lines[far[0]]} column {_DEPTH} = {depth[far[0]]:g} is over {_MAX_DEPTH_M:g} m; is "
+            "it in metres?"
         )
     depth[~(depth > 0)] = np.nan
     sessions = set(rows.texts.get(_SESSION, ()))
