@@ -153,7 +153,7 @@ def _frames(
     stamps: Int64[np.ndarray, "N"],
     folder: Path,
     warnings: list[str],
-) -> tuple[Int64[np.ndarray, "N"], FrameSource]:
+) -> tuple[Int64[np.ndarray, "K"], FrameSource]:
     """Times of the sequence with the pictures that were taken then."""
     if file is None:
         reason = f"{folder / VRS} is missing; download the sequence's {VRS} into its folder"
