@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from geo.errors import RecordingError
-from geo.readers import epic_fields, kalibr_rig, nerfstudio, plain, rgbd, tum_rgbd, xperience
+from geo.readers import adt, aria, epic_fields, hot3d, kalibr_rig, nerfstudio, plain, rgbd, tum_rgbd, xperience
 from geo.readers.evidence import Evidence
 from geo.recording import Recording
 
@@ -26,6 +26,11 @@ READERS: dict[str, Reader] = {
         Reader("plain", "this project's own layout: recording.json, trajectory.csv, videos", plain.look, plain.read),
         Reader("rgbd", "7-Scenes / tsdf-fusion folder: frame-NNNNNN.color/depth/pose", rgbd.look, rgbd.read),
         Reader("nerfstudio", "nerfstudio / instant-ngp folder: transforms.json", nerfstudio.look, nerfstudio.read),
+        Reader("aria", "Project Aria: a VRS file and MPS output", aria.look, aria.read),
+        Reader(
+            "adt", "Aria Digital Twin sequence: video.vrs, aria_trajectory.csv, scene_objects.csv", adt.look, adt.read
+        ),
+        Reader("hot3d", "HOT3D sequence: metadata.json, headset_trajectory.csv", hot3d.look, hot3d.read),
         Reader("tum_rgbd", "TUM RGB-D folder: rgb.txt, depth.txt, groundtruth.txt", tum_rgbd.look, tum_rgbd.read),
         Reader("epic_fields", "EPIC-Fields JSON with its video or frames", epic_fields.look, epic_fields.read),
         Reader(

@@ -24,7 +24,7 @@ _PARAMETERS = {"FisheyeRadTanThinPrism": (15, 16), "KannalaBrandtK3": (7, 8)}
 
 @dataclass(frozen=True)
 class OnlineCamera:
-    """A camera as it was at one time. ``model`` and ``params`` are the file's own, at the sensor's full resolution.
+    """A camera as it was at one time. ``model`` and ``params`` are the file's own, at the size of the recorded stream.
 
     ``FisheyeRadTanThinPrism`` is FISHEYE624: f cu cv k0..k5 p0 p1 s0..s3 (16 parameters: fx fy). The file does not give
     the size of the image.

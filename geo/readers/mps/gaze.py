@@ -22,6 +22,7 @@ from geo.readers.mps.columns import TIME_COLUMN, Rows, Table, open_table, order_
 _PITCH = ("pitch_rads_cpf", "pitch_low_rads_cpf", "pitch_high_rads_cpf")
 _YAW = ("yaw_rads_cpf", "yaw_low_rads_cpf", "yaw_high_rads_cpf")
 _DEPTH = "depth_m"
+_MAX_DEPTH_M = 1000.0
 _SESSION = "session_uid"
 
 
@@ -91,7 +92,8 @@ def read_gaze(path: Path, warnings: list[str]) -> MpsGaze:
         warnings: Unknown columns, doubtful depths and several sessions are named here.
 
     Raises:
-        RecordingError: unreadable, cut off, columns missing, numbers that are none, angles of 90 degrees and more.
+        RecordingError: unreadable, cut off, columns missing, numbers that are none, angles of 90 degrees and more,
+            depths over 1 km.
         TimeError: two rows with one time stamp and different numbers.
     """
     table = open_table(path)
@@ -120,6 +122,12 @@ def _ordered(table: Table, numbers: tuple[str, ...], warnings: list[str]) -> tup
                     "more; is it in degrees?"
                 )
     depth = rows.numbers[_DEPTH]
+    far = np.flatnonzero(depth > _MAX_DEPTH_M)
+    if len(far):
+        raise RecordingError(
+            f"{rows.path} line {rows.lines[far[0]]} column {_DEPTH} = {depth[far[0]]:g} is over {_MAX_DEPTH_M:g} m; is "
+            "it in metres?"
+        )
     depth[~(depth > 0)] = np.nan
     sessions = set(rows.texts.get(_SESSION, ()))
     if len(sessions) > 1:
