@@ -85,7 +85,7 @@ def _sampled_rays(camera: Camera, most_a_side: int) -> Float[np.ndarray, "N 3"]:
     sides = (min(side, most_a_side) for side in camera.size_wh_px)
     x, y = (np.unique(np.rint(np.linspace(0, n - 1, k))) for n, k in zip(camera.size_wh_px, sides, strict=True))
     rays = camera.unproject(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
-    return rays.directions[rays.valid]
+    return np.asarray(rays.directions[rays.valid])
 
 
 def _turns(tilt_deg: float) -> dict[str, Float[np.ndarray, "3 3"]]:
