@@ -346,9 +346,7 @@ def test_pictures_of_an_aria_vrs_by_time_code(aria_folder, aria, monkeypatch):
     assert recording.reference.timestamps_ns.tolist() == np.delete(stamps, 2).tolist()
     assert [int(recording.reference.frames.read(i)[0, 0, 0]) for i in (0, 1, 2, 32)] == [1, 2, 3, 33]
     fake.__dict__["streams"]["214-1"] = VrsStream("214-1", None, (2880, 2880), taken)
-    with pytest.raises(
-        RecordingError, match=r"are \(2880, 2880\) px .* but camera-rgb is calibrated for \(1408"
-    ):
+    with pytest.raises(RecordingError, match=r"are \(2880, 2880\) px .* but camera-rgb is calibrated for \(1408"):
         open_recording(aria_folder)
     fake.__dict__["streams"]["214-1"] = VrsStream("214-1", None, (1408, 1408), taken)
     fake.offset_ns = 0
