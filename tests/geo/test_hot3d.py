@@ -345,6 +345,10 @@ def test_pictures_of_an_aria_vrs_by_time_code(aria_folder, aria, monkeypatch):
     assert said(recording, "no pictures of stream 1201-1") and isinstance(recording.others[0].frames, MissingFrames)
     assert recording.reference.timestamps_ns.tolist() == np.delete(stamps, 2).tolist()
     assert [int(recording.reference.frames.read(i)[0, 0, 0]) for i in (0, 1, 2, 32)] == [1, 2, 3, 33]
+    fake.__dict__["streams"]["214-1"] = VrsStream("214-1", None, (2880, 2880), taken)
+    with pytest.raises(RecordingError, match=r"are \(2880, 2880\) px .* but camera-rgb is calibrated for \(1408"):
+        open_recording(aria_folder)
+    fake.__dict__["streams"]["214-1"] = VrsStream("214-1", None, (1408, 1408), taken)
     fake.offset_ns = 0
     with pytest.raises(RecordingError, match="not a picture of stream 214-1 within 1 ms"):
         open_recording(aria_folder)
@@ -361,10 +365,16 @@ def test_pictures_of_a_quest3_vrs_by_their_place(quest3_folder, quest3, monkeypa
     assert recording.others[0].frames.read(3).shape == (1280, 1024, 3)
 
 
-def test_a_vrs_file_that_is_none(quest3_folder):
-    (quest3_folder / "recording.vrs").write_bytes(b"nothing")
+def test_a_vrs_file_that_cannot_be_read(quest3_folder, aria_folder):
+    """An error for Aria; for Quest 3, whose files the library was not made for, a recording without pictures."""
+    for folder in (quest3_folder, aria_folder):
+        (folder / "recording.vrs").write_bytes(b"nothing")
     with pytest.raises(RecordingError, match="is no VRS file"):
-        open_recording(quest3_folder)
+        open_recording(aria_folder)
+    recording = open_recording(quest3_folder)
+    assert said(recording, "no pictures:") and isinstance(recording.reference.frames, MissingFrames)
+    with pytest.raises(RecordingError, match="cannot be read by projectaria_tools"):
+        recording.reference.frames.read(0)
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def _streams(
         RecordingError: no calibration, or no times for the first camera.
     """
     vrs = folder / VRS
-    file = VrsFile(path_inside(folder, VRS, VRS)) if vrs.is_file() else None
+    file = _opened(folder, kind, warnings)
     if kind == tables.QUEST3:
         cameras = quest3_cameras(folder / CAMERA_MODELS)
     elif file is not None and not (folder / ONLINE_CALIBRATION).is_file():
@@ -116,7 +116,7 @@ def _streams(
     else:
         cameras = aria_cameras(folder / ONLINE_CALIBRATION, warnings)
         warnings.append("cameras are those of MPS' online calibration in the middle of the sequence")
-    if file is None:
+    if not vrs.is_file():
         warnings.append(f"{VRS} is missing: the recording has no pictures, everything else is there")
     streams = []
     for camera in cameras:
@@ -130,6 +130,24 @@ def _streams(
     if not streams or streams[0].name != cameras[0].name:
         raise RecordingError(f"{folder}: no picture times of stream {cameras[0].stream_id} ({cameras[0].name})")
     return tuple(streams), cameras
+
+
+def _opened(folder: Path, kind: str, warnings: list[str]) -> VrsFile | None:
+    """The VRS file; None if there is none, or one of Quest 3 that projectaria_tools does not read (made for Aria).
+
+    Raises:
+        RecordingError: one of Aria that cannot be read.
+    """
+    path = path_inside(folder, VRS, VRS)
+    if not path.is_file():
+        return None
+    try:
+        return VrsFile(path)
+    except RecordingError as error:
+        if kind == tables.ARIA:
+            raise
+        warnings.append(f"no pictures: {error}")
+        return None
 
 
 def _factory_cameras(vrs: Path, warnings: list[str]) -> tuple[StreamCamera, ...]:
@@ -157,18 +175,29 @@ def _frames(
     """Times of the sequence with the pictures that were taken then."""
     if file is None:
         reason = f"{folder / VRS} is missing; download the sequence's {VRS} into its folder"
+        if (folder / VRS).is_file():
+            reason = f"{folder / VRS} cannot be read by projectaria_tools; see the recording's warnings"
         return stamps, MissingFrames(len(stamps), reason)
     stream_id = camera.stream_id if kind == tables.ARIA else _quest3_stream(file, camera, warnings)
     if stream_id is None or stream_id not in file.streams:
         warnings.append(f"{VRS} has no pictures of stream {camera.stream_id} that can be read")
         return stamps, MissingFrames(len(stamps), f"{folder / VRS} has no stream {camera.stream_id} that can be read")
-    taken = file.streams[stream_id].timestamps_ns
+    taken, size = file.streams[stream_id].timestamps_ns, file.streams[stream_id].size_wh_px
+    shown = size[::-1] if camera.turns_clockwise % 2 else size
+    if shown != camera.mounted.camera.size_wh_px:
+        raise RecordingError(
+            f"{folder / VRS}: upright pictures of stream {stream_id} are {shown} px (W, H), but {camera.name} is "
+            f"calibrated for {camera.mounted.camera.size_wh_px}"
+        )
     on_clock = file.time_code_ns(taken) if kind == tables.ARIA else taken
     right = np.clip(np.searchsorted(on_clock, stamps), 1, max(1, len(on_clock) - 1))
     left = right - 1
     right = np.minimum(right, len(on_clock) - 1)
     nearest = np.where(np.abs(on_clock[right] - stamps) < np.abs(stamps - on_clock[left]), right, left)
     near = np.abs(on_clock[nearest] - stamps) <= _FRAME_TOLERANCE_NS
+    if not near.any() and kind == tables.QUEST3:
+        warnings.append(f"{VRS}: not a picture within 1 ms of the times of stream {camera.stream_id}; it is left out")
+        return stamps, MissingFrames(len(stamps), f"{folder / VRS} has no picture at the times of the sequence")
     if not near.any():
         raise RecordingError(
             f"{folder / VRS}: not a picture of stream {stream_id} within 1 ms of the times of the sequence; is it of "
