@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from egospatial.hashing import digest_of, file_digest
-from egospatial.selection import PickedFrames
 from egospatial.stages import Progress, StageNotes
 from egospatial.store import geometry_file, layout, recording_file
 from egospatial.store.atomic import atomic_path, missing, write_bytes
 from egospatial.workbench import Workbench
-from geo.recording import CanonicalRecording
+from geo.recording import CanonicalRecording, PickedFrames
 from geo.rectify_quality import rectify_quality
 from geo.virtual_views import VirtualView, coverage, virtual_views
 

@@ -4,26 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Int64, UInt8
+from jaxtyping import Int64
 
 from egospatial.errors import FrontDoorError
-from geo.recording import CanonicalRecording, FrameSource
+from geo.recording import CanonicalRecording, PickedFrames
 from tracking.records import Grounding, Narration, NarrationSet
-
-
-@dataclass(frozen=True)
-class PickedFrames:
-    """Some frames of a source, in rising order."""
-
-    source: FrameSource
-    indices: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def read(self, index: int) -> UInt8[np.ndarray, "H W 3"]:
-        """RGB image of a picked frame."""
-        return self.source.read(self.indices[index])
 
 
 @dataclass(frozen=True)

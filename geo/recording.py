@@ -1,5 +1,6 @@
 """Records of a recording as read, and of its canonical (rectified) form."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -87,6 +88,21 @@ class MissingFrames:
             RecordingError: always, with the reason.
         """
         raise RecordingError(f"picture {index} cannot be read: {self.reason}")
+
+
+@dataclass(frozen=True)
+class PickedFrames:
+    """Some frames of a source, in rising order."""
+
+    source: FrameSource
+    indices: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def read(self, index: int) -> UInt8[np.ndarray, "H W 3"]:
+        """RGB image of a picked frame."""
+        return self.source.read(self.indices[index])
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from egospatial.cli import app
 from egospatial.errors import StoreError
 from egospatial.rectification import rectification_facts
 from egospatial.rectify_stage import rectify_digest
-from egospatial.selection import PickedFrames, select_canonical
+from egospatial.selection import select_canonical
 from egospatial.store import recording_file
 from egospatial.store.atomic import write_json
 from geo.cameras import camera_from_params
+from geo.recording import PickedFrames
 from geo.rectify_quality import rectify_quality
 from geo.video import VideoFrames
 from geo.virtual_views import coverage, virtual_views

@@ -10,8 +10,7 @@ from geo.errors import RecordingError
 from geo.readers.evidence import path_inside
 from geo.readers.schema import Schema, load_json, validate
 from geo.readers.xperience.calibration import CAMERA_NAMES, FISHEYES
-from geo.recording import FrameSource, MissingFrames
-from geo.slicing import PickedFrames
+from geo.recording import FrameSource, MissingFrames, PickedFrames
 from geo.video import VideoFrames
 
 CAMERAS_JSON = "cameras.json"
