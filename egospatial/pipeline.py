@@ -1,6 +1,6 @@
 """The six stages, bound to one recording: rectify -> reconstruct -> track -> lift -> depth -> ask."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,28 +94,13 @@ def _rectify(bench: Workbench, progress: Progress) -> StageNotes:
 
 def _write_canonical_video(bench: Workbench, progress: Progress) -> None:
     """canonical.mp4 at the recording's own times, with the part of the audio that belongs to them."""
-    from geo.video import write_video
+    from geo.rectify_stream import write_canonical_video
 
-    canonical, count = bench.canonical, len(bench.canonical.timestamps_ns)
-
-    def frames() -> Iterator[np.ndarray]:
-        for index in range(count):
-            yield even_sized(canonical.frames.read(index))
-            progress(index + 1, count, "frames")
+    def say(done: int, count: int) -> None:
+        progress(done, count, "frames")
 
     with atomic_path(bench.folder / layout.VIDEO) as temporary:
-        write_video(
-            temporary, frames(), timestamps_ns=canonical.timestamps_ns,
-            audio_file=canonical.audio_file, audio_offset_ns=canonical.audio_offset_ns,
-        )  # fmt: skip
-
-
-def even_sized(image: np.ndarray) -> np.ndarray:
-    """The image with its last row and column doubled where its size is odd: H.264 stores even sizes only."""
-    height, width = image.shape[:2]
-    if height % 2 == 0 and width % 2 == 0:
-        return image
-    return np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+        write_canonical_video(temporary, bench.canonical, progress=say)
 
 
 def _reconstruct(bench: Workbench, progress: Progress) -> StageNotes:

@@ -5,6 +5,7 @@ given for the shown frame (``geo.readers`` compares sizes and refuses what does 
 """
 
 import os
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = ["ImageFrames", "VideoFrames", "VideoTable", "WrittenVideo", "write_vi
 
 NS = 1_000_000_000
 _DECODER_THREADS = 2
+_LONGEST_S = 10**8  # three years
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class VideoFrames:
         """Presentation stamps of all frames in order, and those of the key frames."""
         import av
 
-        pts, key = [], []
+        pts, key = array("q"), array("q")  # 8 bytes a frame, where a list of numbers takes 40
         try:
             for packet in self._container.demux(self._stream):
                 if packet.pts is None or packet.is_discard or packet.size == 0:
@@ -88,9 +90,11 @@ class VideoFrames:
         stored = (int(first.width), int(first.height))
         shown = stored[::-1] if rotation in (90, 270) else stored
         base = self._stream.time_base
-        scale = NS * base.numerator
-        relative = [(int(p) - int(self._pts[0])) * scale for p in self._pts]
-        stamps = np.array([(2 * t + base.denominator) // (2 * base.denominator) for t in relative], dtype=np.int64)
+        if (int(self._pts[-1]) - int(self._pts[0])) * base.numerator > _LONGEST_S * base.denominator:
+            raise RecordingError(f"{self.path}: its time stamps span more than {_LONGEST_S} s; is the file damaged?")
+        # Whole seconds and the rest apart: exact, and no product leaves 64 bits.
+        seconds, rest = np.divmod((self._pts - self._pts[0]) * base.numerator, base.denominator)
+        stamps = seconds * NS + (2 * rest * NS + base.denominator) // (2 * base.denominator)
         return VideoTable(shown, stored, rotation, stamps, bool(self._container.streams.audio))
 
     @property
