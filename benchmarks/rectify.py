@@ -128,9 +128,7 @@ def _reference(image: np.ndarray, source_xy: np.ndarray, valid: np.ndarray) -> n
     from cuda_kernels.remap import remap_bilinear_reference
 
     strips = range(0, len(valid), 128)
-    return np.concatenate(
-        [remap_bilinear_reference(image, source_xy[k : k + 128], valid[k : k + 128]) for k in strips]
-    )
+    return np.concatenate([remap_bilinear_reference(image, source_xy[k : k + 128], valid[k : k + 128]) for k in strips])
 
 
 def _by_projectaria(image: np.ndarray) -> Callable[[], Any]:
