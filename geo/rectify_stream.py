@@ -60,7 +60,7 @@ def write_canonical_video(
             yield even_sized(canonical.frames.read(index))
 
     with closing(ahead(frames())) as ready:
-        return write_video(
+        written = write_video(
             path,
             _counted(ready, count, progress),
             timestamps_ns=canonical.timestamps_ns,
@@ -70,12 +70,14 @@ def write_canonical_video(
             preset=preset,
             threads=threads,
         )
+    _give_back_freed_memory()
+    return written
 
 
 def _give_back_freed_memory() -> None:
-    """What reading long tables left free in the C library's heap goes back to the system, where it can (glibc).
+    """What reading long tables, or an encoder, left free in the C library's heap goes back to the system (glibc).
 
-    Unused holes would count as this process's memory for as long as the video takes: 15 MB after half an hour's poses.
+    Unused holes would count as this process's memory for as long as it lives: 15 MB after half an hour's poses.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
