@@ -25,7 +25,7 @@ def remap_bilinear_reference(
     valid: Bool[np.ndarray, "h w"],
 ) -> Float[np.ndarray, "h w *channels"]:
     """The plain statement of what ``remap_bilinear`` does."""
-    return _separable(image, source_xy, valid, lambda t: [1 - t, t], first=0)
+    return np.asarray(_separable(image, source_xy, valid, lambda t: [1 - t, t], first=0))
 
 
 def remap_bicubic_reference(
@@ -37,7 +37,7 @@ def remap_bicubic_reference(
 
     Source: Keys (1981), eq. 4, with a = ``KEYS_A``.
     """
-    return np.clip(_separable(image, source_xy, valid, keys_weights, first=-1), 0.0, 255.0)
+    return np.asarray(np.clip(_separable(image, source_xy, valid, keys_weights, first=-1), 0.0, 255.0))
 
 
 def keys_weights(t: Float[np.ndarray, "*shape"]) -> list[Float[np.ndarray, "*shape"]]:

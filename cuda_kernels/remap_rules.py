@@ -57,4 +57,4 @@ def cubic_weights() -> Int16[np.ndarray, "2049 4"]:
     weights = np.rint(exact).astype(np.int64)
     rows = np.arange(len(weights))
     weights[rows, weights.argmax(axis=1)] += (1 << CUBIC_BITS) - weights.sum(axis=1)
-    return weights.astype(np.int16)
+    return np.asarray(weights, dtype=np.int16)
