@@ -1,62 +1,150 @@
-"""GPU twin of ``cuda_kernels.remap``; runs in numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) where there is no GPU.
+"""GPU twins of ``cuda_kernels.remap``.
 
-Import it where it is used only: it imports ``numba.cuda``.
+They run in numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) where there is no GPU. Import this module where it is used
+only: it imports ``numba.cuda``.
 """
 
 import inspect
 from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Shaped, UInt8
 from numba import cuda
 
 from cuda_kernels.errors import KernelError
-from cuda_kernels.remap import _blend
-from cuda_kernels.remap_table import RemapTable
+from cuda_kernels.remap_rules import blend, cubic_row, cubic_rows, cubic_weights
+from cuda_kernels.remap_table import NearestTable, RemapTable, checked_fill
 
-_BLOCK = (16, 16)
-_blend_cuda = cuda.jit(device=True)(inspect.unwrap(_blend))
-
-
-def _remap_pixel(source: Any, stride: Any, offsets: Any, fractions: Any, out: Any) -> None:
-    """One target pixel a thread."""
-    col, row = cuda.grid(2)
-    if row >= offsets.shape[0] or col >= offsets.shape[1]:
-        return
-    at = offsets[row, col]
-    if at < 0:
-        for channel in range(3):
-            out[row, col, channel] = 0
-        return
-    fx, fy = np.uint32(fractions[row, col, 0]), np.uint32(fractions[row, col, 1])
-    low = at + stride
-    for channel in range(3):
-        out[row, col, channel] = _blend_cuda(
-            np.uint32(source[at + channel]),
-            np.uint32(source[at + channel + 3]),
-            np.uint32(source[low + channel]),
-            np.uint32(source[low + channel + 3]),
-            fx,
-            fy,
-        )
+_THREADS = 256
+_blend = cuda.jit(device=True)(inspect.unwrap(blend))
+_cubic_row = cuda.jit(device=True)(inspect.unwrap(cubic_row))
+_cubic_rows = cuda.jit(device=True)(inspect.unwrap(cubic_rows))
 
 
-_remap_kernel = cuda.jit(inspect.unwrap(_remap_pixel))
-
-
-def remap_cuda(image: UInt8[np.ndarray, "H W 3"], table: RemapTable) -> UInt8[np.ndarray, "h w 3"]:
+def remap_bilinear_cuda(
+    image: UInt8[np.ndarray, "H W *channels"], table: RemapTable
+) -> UInt8[np.ndarray, "h w *channels"]:
     """Like ``cuda_kernels.remap.remap_bilinear``, bit for bit, on the GPU.
 
     Raises:
         KernelError: no CUDA device, or an image of another size than the table's source.
     """
-    if not cuda.is_available():
-        raise KernelError("remap_cuda needs a CUDA device (or NUMBA_ENABLE_CUDASIM=1); use remap_bilinear instead")
     table.check(image)
-    rows, cols = table.offsets.shape
-    source = cuda.to_device(np.ascontiguousarray(image).reshape(-1))
-    offsets, fractions = cuda.to_device(table.offsets), cuda.to_device(table.fractions)
-    out = cuda.to_device(np.zeros((rows, cols, 3), dtype=np.uint8))
-    grid = (-(-cols // _BLOCK[0]), -(-rows // _BLOCK[1]))
-    _remap_kernel[grid, _BLOCK](source, table.source_size_wh_px[0] * 3, offsets, fractions, out)
+    width, height = table.source_size_wh_px
+    fractions = table.fractions.reshape(-1, 2)
+    return _run(_bilinear, image.reshape(height, width, -1), table, (fractions,)).reshape(
+        *table.offsets.shape, *image.shape[2:]
+    )
+
+
+def remap_bicubic_cuda(
+    image: UInt8[np.ndarray, "H W *channels"], table: RemapTable
+) -> UInt8[np.ndarray, "h w *channels"]:
+    """Like ``cuda_kernels.remap.remap_bicubic``, bit for bit, on the GPU.
+
+    Raises:
+        KernelError: no CUDA device, or an image of another size than the table's source.
+    """
+    table.check(image)
+    width, height = table.source_size_wh_px
+    fractions = table.fractions.reshape(-1, 2)
+    return _run(_bicubic, image.reshape(height, width, -1), table, (fractions, cubic_weights())).reshape(
+        *table.offsets.shape, *image.shape[2:]
+    )
+
+
+def remap_labels_cuda(
+    image: Shaped[np.ndarray, "H W"], table: NearestTable, fill: int = 0
+) -> Shaped[np.ndarray, "h w"]:
+    """Like ``cuda_kernels.remap.remap_labels``, on the GPU.
+
+    Raises:
+        KernelError: no CUDA device, another size than the table's source, no integers, or ``fill`` does not fit.
+    """
+    table.check(image)
+    filler = checked_fill(image.dtype, fill)
+    return _run(_nearest, image[..., None], table, (filler,)).reshape(table.offsets.shape)
+
+
+def _run(kernel: Any, image: np.ndarray, table: RemapTable | NearestTable, extra: tuple[Any, ...]) -> np.ndarray:
+    """Copy to the device, one thread a target pixel, copy back: [pixels, channels]."""
+    if not cuda.is_available():
+        raise KernelError("this needs a CUDA device (or NUMBA_ENABLE_CUDASIM=1); use cuda_kernels.remap instead")
+    count = table.offsets.size
+    moved = [cuda.to_device(value) if isinstance(value, np.ndarray) else value for value in extra]
+    out = cuda.to_device(np.zeros((count, image.shape[2]), dtype=image.dtype))
+    source, offsets = cuda.to_device(np.ascontiguousarray(image)), cuda.to_device(table.offsets.reshape(-1))
+    kernel[-(-count // _THREADS), _THREADS](source, offsets, *moved, out)
     return np.asarray(out.copy_to_host())
+
+
+@cuda.jit
+def _bilinear(source: Any, offsets: Any, fractions: Any, out: Any) -> None:
+    at = cuda.grid(1)
+    if at >= offsets.size:
+        return
+    offset, width = offsets[at], source.shape[1]
+    if offset < 0:
+        for k in range(out.shape[1]):
+            out[at, k] = 0
+        return
+    y, x = offset // width, offset % width
+    fx, fy = np.int32(fractions[at, 0]), np.int32(fractions[at, 1])
+    for k in range(out.shape[1]):
+        out[at, k] = _blend(
+            np.int32(source[y, x, k]),
+            np.int32(source[y, x + 1, k]),
+            np.int32(source[y + 1, x, k]),
+            np.int32(source[y + 1, x + 1, k]),
+            fx,
+            fy,
+        )
+
+
+@cuda.jit
+def _bicubic(source: Any, offsets: Any, fractions: Any, weights: Any, out: Any) -> None:
+    at = cuda.grid(1)
+    if at >= offsets.size:
+        return
+    offset, height, width = offsets[at], source.shape[0], source.shape[1]
+    if offset < 0:
+        for k in range(out.shape[1]):
+            out[at, k] = 0
+        return
+    y, x = offset // width, offset % width
+    x0, x1, x3 = max(x - 1, 0), x + 1, min(x + 2, width - 1)
+    y0, y1, y3 = max(y - 1, 0), y + 1, min(y + 2, height - 1)
+    along_x, along_y = fractions[at, 0], fractions[at, 1]
+    a, b = np.int32(weights[along_x, 0]), np.int32(weights[along_x, 1])
+    c, d = np.int32(weights[along_x, 2]), np.int32(weights[along_x, 3])
+    e, f = np.int32(weights[along_y, 0]), np.int32(weights[along_y, 1])
+    g, h = np.int32(weights[along_y, 2]), np.int32(weights[along_y, 3])
+    for k in range(out.shape[1]):
+        row0 = _row_sum(source, y0, x0, x, x1, x3, k, a, b, c, d)
+        row1 = _row_sum(source, y, x0, x, x1, x3, k, a, b, c, d)
+        row2 = _row_sum(source, y1, x0, x, x1, x3, k, a, b, c, d)
+        row3 = _row_sum(source, y3, x0, x, x1, x3, k, a, b, c, d)
+        out[at, k] = _cubic_rows(row0, row1, row2, row3, e, f, g, h)
+
+
+@cuda.jit(device=True)
+def _row_sum(source: Any, y: Any, x0: Any, x1: Any, x2: Any, x3: Any, k: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    return _cubic_row(
+        np.int32(source[y, x0, k]),
+        np.int32(source[y, x1, k]),
+        np.int32(source[y, x2, k]),
+        np.int32(source[y, x3, k]),
+        a,
+        b,
+        c,
+        d,
+    )
+
+
+@cuda.jit
+def _nearest(source: Any, offsets: Any, fill: Any, out: Any) -> None:
+    at = cuda.grid(1)
+    if at >= offsets.size:
+        return
+    offset = offsets[at]
+    out[at, 0] = source[offset // source.shape[1], offset % source.shape[1], 0] if offset >= 0 else fill

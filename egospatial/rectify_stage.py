@@ -1,7 +1,6 @@
 """The rectify stage: canonical.mp4, further views of a wide lens, poses, and recording.json with the quality report."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,20 +51,10 @@ def run_rectify(bench: Workbench, progress: Progress) -> StageNotes:
 
 def _write_video(path: Path, canonical: CanonicalRecording, what: str, progress: Progress) -> None:
     """A video at the recording's own times, with the part of its audio that belongs to them."""
-    from geo.video import write_video
-
-    count = len(canonical.timestamps_ns)
-
-    def frames() -> Iterator[np.ndarray]:
-        for index in range(count):
-            yield even_sized(canonical.frames.read(index))
-            progress(index + 1, count, what)
+    from geo.rectify_stream import write_canonical_video
 
     with atomic_path(path) as temporary:
-        write_video(
-            temporary, frames(), timestamps_ns=canonical.timestamps_ns,
-            audio_file=canonical.audio_file, audio_offset_ns=canonical.audio_offset_ns,
-        )  # fmt: skip
+        write_canonical_video(temporary, canonical, progress=lambda done, count: progress(done, count, what))
 
 
 def _write_views(bench: Workbench, progress: Progress) -> tuple[tuple[recording_file.FurtherView, ...], float | None]:
@@ -110,11 +99,3 @@ def _png(view: VirtualView) -> bytes:
     if not ok:
         raise AssertionError("a uint8 image is always encoded")
     return bytes(data.tobytes())
-
-
-def even_sized(image: np.ndarray) -> np.ndarray:
-    """The image with its last row and column doubled where its size is odd: H.264 stores even sizes only."""
-    height, width = image.shape[:2]
-    if height % 2 == 0 and width % 2 == 0:
-        return image
-    return np.pad(image, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")

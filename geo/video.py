@@ -5,6 +5,7 @@ given for the shown frame (``geo.readers`` compares sizes and refuses what does 
 """
 
 import os
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ __all__ = ["ImageFrames", "VideoFrames", "VideoTable", "WrittenVideo", "write_vi
 
 NS = 1_000_000_000
 _DECODER_THREADS = 2
+_LONGEST_S = 10**8  # three years
+_SLACK_INTERVALS = 3  # a track may be this many mean frame intervals longer than from its first to its last frame
+_FETCH = "; fetch it anew, or cut it cleanly (ffmpeg -i IN -c copy OUT) to use what is there"
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,15 @@ class VideoFrames:
         """Presentation stamps of all frames in order, and those of the key frames."""
         import av
 
-        pts, key = [], []
+        pts, key, seen = array("q"), array("q"), 0  # 8 bytes a frame, where a list of numbers takes 40
         try:
             for packet in self._container.demux(self._stream):
-                if packet.pts is None or packet.is_discard or packet.size == 0:
+                if packet.pts is None or packet.size == 0:
+                    continue
+                seen += 1
+                if packet.is_corrupt:
+                    raise RecordingError(f"{self.path} is cut off or damaged at frame {len(pts)}{_FETCH}")
+                if packet.is_discard:
                     continue
                 pts.append(packet.pts)
                 if packet.is_keyframe:
@@ -75,6 +84,7 @@ class VideoFrames:
             raise RecordingError(
                 f"{self.path} cannot be read after frame {len(pts)}: {error}; is it cut off?"
             ) from error
+        self._refuse_cut_off(seen, pts)
         if not pts:
             raise RecordingError(f"{self.path} has a video track without frames")
         table = np.unique(np.array(pts, dtype=np.int64))
@@ -82,15 +92,36 @@ class VideoFrames:
             raise RecordingError(f"{self.path}: {len(pts) - len(table)} frames share a time stamp with another frame")
         return table, np.sort(np.array(key or pts[:1], dtype=np.int64))
 
+    def _refuse_cut_off(self, seen: int, pts: Sequence[int]) -> None:
+        """An index at the head of a file goes on listing what a cut took away: fewer frames than it says is an error.
+
+        Containers that do not count frames say how long the track is.
+        """
+        said = int(self._stream.frames)
+        if seen < said:
+            raise RecordingError(f"{self.path} is cut off: {seen} of its {said} frames are there{_FETCH}")
+        base, tag = self._stream.time_base, _tagged_seconds(self._stream.metadata.get("DURATION", ""))
+        length_s = float(self._stream.duration * base) if self._stream.duration else tag
+        if said or length_s is None or len(pts) < 2:
+            return
+        present_s = float((max(pts) - min(pts)) * base)
+        if present_s < length_s - _SLACK_INTERVALS * present_s / (len(pts) - 1) - 0.1:
+            raise RecordingError(
+                f"{self.path} is cut off: it says that it is {length_s:.2f} s long, its {len(pts)} frames end after "
+                f"{present_s:.2f} s{_FETCH}"
+            )
+
     def _make_table(self, first: Any) -> VideoTable:
         """Sizes and times, with the rotation tag of the first frame."""
         rotation = round(first.rotation / 90) * 90 % 360
         stored = (int(first.width), int(first.height))
         shown = stored[::-1] if rotation in (90, 270) else stored
         base = self._stream.time_base
-        scale = NS * base.numerator
-        relative = [(int(p) - int(self._pts[0])) * scale for p in self._pts]
-        stamps = np.array([(2 * t + base.denominator) // (2 * base.denominator) for t in relative], dtype=np.int64)
+        if (int(self._pts[-1]) - int(self._pts[0])) * base.numerator > _LONGEST_S * base.denominator:
+            raise RecordingError(f"{self.path}: its time stamps span more than {_LONGEST_S} s; is the file damaged?")
+        # Whole seconds and the rest apart: exact, and no product leaves 64 bits.
+        seconds, rest = np.divmod((self._pts - self._pts[0]) * base.numerator, base.denominator)
+        stamps = seconds * NS + (2 * rest * NS + base.denominator) // (2 * base.denominator)
         return VideoTable(shown, stored, rotation, stamps, bool(self._container.streams.audio))
 
     @property
@@ -178,6 +209,15 @@ class VideoFrames:
         self.close()
 
 
+def _tagged_seconds(text: str) -> float | None:
+    """Seconds of Matroska's ``DURATION`` tag, 00:00:06.000000000."""
+    parts = text.split(":")
+    try:
+        return sum(float(part) * unit for part, unit in zip(parts, (3600, 60, 1), strict=True))
+    except ValueError:
+        return None
+
+
 def _open(path: Path) -> Any:
     """Open a container, or say what is wrong with the file."""
     import av
@@ -187,7 +227,10 @@ def _open(path: Path) -> Any:
     try:
         return av.open(os.fspath(path))
     except av.FFmpegError as error:
-        raise RecordingError(f"{path} is no video that can be opened: {error}") from error
+        raise RecordingError(
+            f"{path} is no video that can be opened ({error.strerror}): another kind of file, or cut off before its "
+            "index was written"
+        ) from error
 
 
 class ImageFrames:

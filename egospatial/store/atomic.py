@@ -116,8 +116,11 @@ def json_text(document: Any, indent: int | None = None) -> str:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write one JSON document atomically, indented, UTF-8."""
-    write_bytes(path, (json_text(document, indent=1) + "\n").encode())
+    """Write one JSON document atomically, indented, UTF-8; never the whole text in memory."""
+    encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False)
+    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
+        handle.writelines(encoder.iterencode(_plain(document)))
+        handle.write("\n")
 
 
 def write_jsonl(path: Path, rows: Iterable[Any]) -> None:

@@ -44,6 +44,19 @@ def poses_from_rows(
     count = len(rows)
     translation = np.array([row.translation for row in rows], dtype=np.float64).reshape(count, 3)
     quat = np.array([row.quat_wxyz for row in rows], dtype=np.float64).reshape(count, 4)
+    return poses_from_numbers(translation, quat, [row.place for row in rows], path, warnings, kind)
+
+
+def poses_from_numbers(
+    translation: Float[np.ndarray, "N 3"],
+    quat_wxyz: Float[np.ndarray, "N 4"],
+    places: Sequence[str | int],
+    path: Path,
+    warnings: list[str],
+    kind: str = "line",
+) -> Float[np.ndarray, "N 4 4"]:
+    """``poses_from_rows`` for numbers that are in arrays already; ``places`` says where each row is from."""
+    count, quat = len(places), quat_wxyz
     with np.errstate(over="ignore", invalid="ignore"):
         length = np.linalg.norm(quat, axis=1)
         finite = np.isfinite(translation).all(axis=1) & np.isfinite(quat).all(axis=1)
@@ -53,12 +66,12 @@ def poses_from_rows(
     for bad, what in ((crooked, "quaternion"), (far, "translation")):
         if bad.any():
             i = int(np.argmax(bad))
-            numbers = rows[i].quat_wxyz if what == "quaternion" else rows[i].translation
+            numbers = tuple((quat if what == "quaternion" else translation)[i].tolist())
             fault = (
                 f"(w, x, y, z) has length {length[i]:.6g}, not 1" if what == "quaternion" else "is out of this world"
             )
             raise PoseError(
-                f"{path} {kind} {rows[i].place}: {what} {numbers} {fault}. Are the columns in the order of this format?"
+                f"{path} {kind} {places[i]}: {what} {numbers} {fault}. Are the columns in the order of this format?"
             )
     if not known.any():
         raise RecordingError(f"{path} has no usable pose ({count} rows); without poses nothing can be placed")
@@ -66,7 +79,7 @@ def poses_from_rows(
     poses[known] = se3.from_rotation_translation(se3.rotation_from_quat_wxyz(quat[known]), translation[known])
     gaps = np.flatnonzero(~known)
     if len(gaps):
-        named = ", ".join(str(rows[i].place) for i in gaps[:_LISTED]) + (" ..." if len(gaps) > _LISTED else "")
+        named = ", ".join(str(places[i]) for i in gaps[:_LISTED]) + (" ..." if len(gaps) > _LISTED else "")
         warnings.append(f"{path.name}: {len(gaps)} rows without a finite pose are gaps ({kind}s {named})")
     return poses
 

@@ -1,6 +1,7 @@
 """Videos in and out: every frame is the frame it should be, times are true, audio is copied, files appear whole."""
 
 import os
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -169,6 +170,117 @@ def test_missing_foreign_and_cut_off_files_are_named(film, tmp_path):
     (tmp_path / "cut.mp4").write_bytes(film.read_bytes()[:700])
     with pytest.raises(RecordingError, match=r"cut\.mp4"):
         VideoFrames(tmp_path / "cut.mp4")
+
+
+def copied(source: Path, target: Path, **options: str) -> Path:
+    """The same packets in another container."""
+    import av
+
+    with av.open(os.fspath(source)) as film, av.open(os.fspath(target), "w", options=options) as out:
+        stream = out.add_stream_from_template(film.streams.video[0])
+        for packet in film.demux(film.streams.video[0]):
+            if packet.dts is not None:
+                packet.stream = stream
+                out.mux(packet)
+    return target
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory) -> Path:
+    """60 frames of noise: a file long enough to be cut anywhere."""
+    rng = np.random.default_rng(5)
+    path = tmp_path_factory.mktemp("noisy") / "noisy.mp4"
+    frames = (rng.integers(0, 256, (SIZE[1], SIZE[0], 3)).astype(np.uint8) for _ in range(60))
+    write_video(path, frames, rate_hz=10.0, preset="veryfast")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("index_at_the_end.mp4", {}),
+        ("index_at_the_head.mp4", {"movflags": "faststart"}),
+        ("fragments.mp4", {"movflags": "frag_keyframe+empty_moov"}),
+        ("matroska.mkv", {}),
+    ],
+)
+@pytest.mark.parametrize("part", [0.9, 0.5, 0.2])
+def test_a_film_that_is_cut_off_is_told_when_it_is_opened(noisy, tmp_path, name, options, part):
+    """Not half-way through hours of work, and never read as a shorter film."""
+    whole = copied(noisy, tmp_path / name, **options)
+    with VideoFrames(whole) as video:
+        assert len(video) == 60
+    cut = tmp_path / ("cut_" + name)
+    cut.write_bytes(whole.read_bytes()[: int(whole.stat().st_size * part)])
+    with pytest.raises(RecordingError, match=r"cut_.*cut off"):
+        VideoFrames(cut)
+
+
+def test_a_cut_between_two_frames_is_told_by_their_number(noisy, tmp_path):
+    """The index at the head goes on listing 60 frames; the file ends exactly where frame 40 of the file begins."""
+    import av
+
+    whole = copied(noisy, tmp_path / "whole.mp4", movflags="faststart")
+    with av.open(os.fspath(whole)) as container:
+        starts = [packet.pos for packet in container.demux(container.streams.video[0]) if packet.size]
+    cut = tmp_path / "cut.mp4"
+    cut.write_bytes(whole.read_bytes()[: starts[40]])
+    with pytest.raises(RecordingError, match=r"cut\.mp4 is cut off: 40 of its 60 frames are there; fetch it anew"):
+        VideoFrames(cut)
+
+
+def test_damaged_films_end_in_a_clean_error_or_in_frames(noisy, tmp_path):
+    """Bytes flipped, runs overwritten, parts left out, tails cut: 200 films from two containers, each within seconds."""
+    sources = [noisy.read_bytes(), copied(noisy, tmp_path / "m.mkv").read_bytes()]
+    path, read, refused = tmp_path / "film.bin", 0, 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        data = bytearray(sources[seed % 2])
+        at, length = int(rng.integers(len(data))), int(rng.integers(1, 200))
+        kind = seed // 2 % 4
+        if kind == 0:
+            # Containers keep their tables in the first and last kilobytes: there a flip tells most.
+            places = [int(k) for k in rng.integers(0, min(3000, len(data)), 6)]
+            for k in places + [len(data) - 1 - k for k in places]:
+                data[k] ^= 1 << int(rng.integers(8))
+        elif kind == 1:
+            data[at : at + length] = rng.integers(0, 256, length).astype(np.uint8).tobytes()
+        elif kind == 2:
+            del data[at : at + length]
+        else:
+            del data[at:]
+        path.write_bytes(data)
+        start = time.monotonic()
+        try:
+            with VideoFrames(path) as video:
+                assert (np.diff(video.timestamps_ns) > 0).all()
+                for k in {0, len(video) // 2, len(video) - 1}:
+                    width, height = video.size_wh_px
+                    assert video.read(k).shape == (height, width, 3)
+            read += 1
+        except GeoError:
+            refused += 1
+        assert time.monotonic() - start < 30
+    assert read > 20 and refused > 40
+
+
+def test_times_are_exact_for_any_time_base(tmp_path, film):
+    """1001/30000 s a frame: the nanoseconds are the rounded fractions, worked out in whole numbers here."""
+    import av
+
+    path = tmp_path / "ntsc.mkv"
+    with av.open(os.fspath(path), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=Fraction(30000, 1001))
+        stream.width, stream.height, stream.pix_fmt = *SIZE, "yuv420p"
+        for i in range(50):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture(i % 30), format="rgb24")))
+        container.mux(stream.encode(None))
+    with VideoFrames(path) as video:
+        base = video._stream.time_base
+        ticks = Fraction(1001, 30000) / base
+        assert ticks.denominator == 1
+        wanted = [(2 * k * 1001 * 10**9 + 30000) // 60000 for k in range(50)]
+        assert video.timestamps_ns.tolist() == wanted
 
 
 def test_frames_beyond_the_end_are_an_index_error(film):
