@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from geo.errors import RecordingError
-from geo.readers import nerfstudio, plain, rgbd, tum_rgbd
+from geo.readers import colmap, nerfstudio, plain, rgbd, tum_rgbd
 from geo.readers.evidence import Evidence
 from geo.recording import Recording
 
@@ -26,6 +26,7 @@ READERS: dict[str, Reader] = {
         Reader("plain", "this project's own layout: recording.json, trajectory.csv, videos", plain.look, plain.read),
         Reader("rgbd", "7-Scenes / tsdf-fusion folder: frame-NNNNNN.color/depth/pose", rgbd.look, rgbd.read),
         Reader("nerfstudio", "nerfstudio / instant-ngp folder: transforms.json", nerfstudio.look, nerfstudio.read),
+        Reader("colmap", "COLMAP model (text or binary) with its images", colmap.look, colmap.read),
         Reader("tum_rgbd", "TUM RGB-D folder: rgb.txt, depth.txt, groundtruth.txt", tum_rgbd.look, tum_rgbd.read),
     )
 }
