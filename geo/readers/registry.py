@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from geo.errors import RecordingError
+from geo.images import list_images
 from geo.readers import colmap, nerfstudio, plain, rgbd, tum_rgbd
 from geo.readers.evidence import Evidence
 from geo.recording import Recording
@@ -59,7 +60,10 @@ def sniff(path: Path | str) -> SniffReport:
     if not folder.exists():
         raise RecordingError(f"recording {folder} does not exist")
     if not folder.is_dir():
-        raise RecordingError(f"recording {folder} is a file; give the folder that holds the recording")
+        raise RecordingError(
+            f"recording {folder} is a file; give the folder that holds the recording. For a video without poses, "
+            f"`egospatial poses {folder} --out DIR` makes one"
+        )
     evidence = {name: reader.look(folder) for name, reader in READERS.items()}
     fitting = [name for name, found in evidence.items() if found.matches]
     return SniffReport(folder, fitting[0] if len(fitting) == 1 else None, evidence)
@@ -83,6 +87,8 @@ def open_recording(path: Path | str, format_name: str | None = None) -> Recordin
     if name is None:
         several = [key for key, found in report.evidence.items() if found.matches]
         what = f"fits several formats ({', '.join(several)}): name one" if several else "is no known recording"
+        if not several and any(folder.is_dir() and list_images(folder) for folder in (report.path, report.path / "images")):
+            what += f" (for images without poses, `egospatial poses {report.path} --out DIR` makes one)"
         raise RecordingError(f"{report.path} {what}. {report.explain().replace(chr(10), ' | ')}")
     recording = READERS[name].read(report.path)
     if len(recording.reference.timestamps_ns) == 0:
