@@ -138,7 +138,9 @@ def info(
 
 @app.command()
 def poses(
-    recording: Annotated[Path, typer.Argument(help="A recording without trajectory.csv, a video, or a folder of images.")],
+    recording: Annotated[
+        Path, typer.Argument(help="A recording without trajectory.csv, a video, or a folder of images.")
+    ],
     out: OutRoot,
     scale_from: Annotated[str | None, typer.Option(help="depth: metres from sensor depth. Default: unknown.")] = None,
     metres_per_unit: Annotated[float | None, typer.Option(help="Metres of one unit, from a known length.")] = None,

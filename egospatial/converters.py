@@ -156,7 +156,9 @@ def _write_points(path: Path, folder: Path, pictures: PosedPictures) -> Path:
     return write_points(path, pictures.points_in_world, pictures.colours)
 
 
-def _write_pictures(part: Path, folder: Path, pictures: PosedPictures, kept: list[int], request: ConvertRequest) -> list[str]:
+def _write_pictures(
+    part: Path, folder: Path, pictures: PosedPictures, kept: list[int], request: ConvertRequest
+) -> list[str]:
     """The canonical video's frames as single pictures."""
     if request.pictures == "none":
         return []

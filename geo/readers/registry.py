@@ -87,7 +87,9 @@ def open_recording(path: Path | str, format_name: str | None = None) -> Recordin
     if name is None:
         several = [key for key, found in report.evidence.items() if found.matches]
         what = f"fits several formats ({', '.join(several)}): name one" if several else "is no known recording"
-        if not several and any(folder.is_dir() and list_images(folder) for folder in (report.path, report.path / "images")):
+        if not several and any(
+            folder.is_dir() and list_images(folder) for folder in (report.path, report.path / "images")
+        ):
             what += f" (for images without poses, `egospatial poses {report.path} --out DIR` makes one)"
         raise RecordingError(f"{report.path} {what}. {report.explain().replace(chr(10), ' | ')}")
     recording = READERS[name].read(report.path)

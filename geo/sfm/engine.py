@@ -32,7 +32,9 @@ def load_pycolmap() -> Any:
     try:
         import pycolmap
     except ImportError as error:
-        raise GeoError(f"poses are estimated by pycolmap, which is missing ({error}): pip install 'egospatial[poses]'") from error
+        raise GeoError(
+            f"poses are estimated by pycolmap, which is missing ({error}): pip install 'egospatial[poses]'"
+        ) from error
     pycolmap.logging.minloglevel = 2
     return pycolmap
 
@@ -180,9 +182,7 @@ class Engine:
         if len(pixels) < self._config.min_inliers:
             return None
         size = self._size()
-        camera = lib.Camera(
-            model=built.camera_model, width=size[0], height=size[1], params=list(built.camera_params)
-        )
+        camera = lib.Camera(model=built.camera_model, width=size[0], height=size[1], params=list(built.camera_params))
         estimation = lib.AbsolutePoseEstimationOptions()
         estimation.ransac.max_error = self._config.max_error_px
         estimation.ransac.random_seed = self._config.seed

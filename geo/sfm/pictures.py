@@ -113,12 +113,16 @@ def source_masks(folder: Path, count: int, size_wh_px: tuple[int, int]) -> Itera
     """
     files = [folder / f"{frame:06d}.png" for frame in range(count)]
     if not any(file.is_file() for file in files):
-        raise RecordingError(f"{folder} holds not one mask 000000.png, 000001.png, ... (by frame number, black: ignore)")
+        raise RecordingError(
+            f"{folder} holds not one mask 000000.png, 000001.png, ... (by frame number, black: ignore)"
+        )
     for file in files:
         if not file.is_file():
             yield None
             continue
         mask = read_raw(file)
         if mask.shape != size_wh_px[::-1]:
-            raise RecordingError(f"mask {file} is {mask.shape[1]}x{mask.shape[0]}, the pictures are {size_wh_px[0]}x{size_wh_px[1]}")
+            raise RecordingError(
+                f"mask {file} is {mask.shape[1]}x{mask.shape[0]}, the pictures are {size_wh_px[0]}x{size_wh_px[1]}"
+            )
         yield (mask > 0).astype(np.uint8)

@@ -63,7 +63,9 @@ def _solved(
     scale, ratios = 0.0, np.zeros(0)
     for i in range(_ROUNDS):
         lever = offset_m if i else np.zeros(3)  # the first round knows no scale: the direction alone
-        ratios = np.concatenate([_ratios(depth, image, points, lever, scale or 1.0) for image, points in samples] or [ratios])
+        ratios = np.concatenate(
+            [_ratios(depth, image, points, lever, scale or 1.0) for image, points in samples] or [ratios]
+        )
         if len(ratios) < _MIN_POINTS:
             return None
         scale = float(np.median(ratios))
@@ -73,7 +75,11 @@ def _solved(
 
 
 def _ratios(
-    depth: DepthStream, image: np.ndarray, points: Float[np.ndarray, "F 3"], offset_m: Float[np.ndarray, "3"], scale: float
+    depth: DepthStream,
+    image: np.ndarray,
+    points: Float[np.ndarray, "F 3"],
+    offset_m: Float[np.ndarray, "3"],
+    scale: float,
 ) -> Float[np.ndarray, "R"]:
     """(measured z - t_z) / z of the points that fall on a pixel with depth."""
     projection = depth.camera.project(scale * points + offset_m)

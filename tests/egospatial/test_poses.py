@@ -26,7 +26,9 @@ from geo.world import Gravity
 SIZE = 360
 COUNT = 26
 STEP = 100_000_000
-KB4 = camera_from_params("KB4", (SIZE, SIZE), [130.0, 130.0, 179.5, 179.5, 0.021, -0.0045, 0.0008, -0.0001], np.radians(95))
+KB4 = camera_from_params(
+    "KB4", (SIZE, SIZE), [130.0, 130.0, 179.5, 179.5, 0.021, -0.0045, 0.0008, -0.0001], np.radians(95)
+)
 PINHOLE = PinholeCamera(SIZE, SIZE, 300.0, 300.0, 179.5, 179.5)
 STAMPS = np.arange(COUNT, dtype=np.int64) * STEP + 5_200_000_000
 
@@ -57,7 +59,11 @@ def room_hit(origin: np.ndarray, rays: np.ndarray) -> tuple[np.ndarray, np.ndarr
     with np.errstate(divide="ignore"):
         along = (np.where(rays >= 0, 2.0, -2.0) - origin) / rays
     axis = np.argmin(along, axis=-1)
-    return np.take_along_axis(along, axis[..., None], -1)[..., 0], axis, np.take_along_axis(rays, axis[..., None], -1)[..., 0] > 0
+    return (
+        np.take_along_axis(along, axis[..., None], -1)[..., 0],
+        axis,
+        np.take_along_axis(rays, axis[..., None], -1)[..., 0] > 0,
+    )
 
 
 def picture_of(camera: Camera, pose: np.ndarray) -> np.ndarray:
@@ -229,8 +235,21 @@ def make_recording_without_poses(tmp_path) -> Path:
     for i in range(3):
         _, data = cv2.imencode(".png", np.zeros((8, 10, 3), dtype=np.uint8))
         (folder / f"{i}.png").write_bytes(data.tobytes())
-    entry = {"model": "PINHOLE", "width": 10, "height": 8, "params": [9, 9, 4.5, 3.5], "images": "%d.png", "timestamps_ns": [0, 1, 2]}
-    document = {"format": "egospatial/1", "id": "bare", "reference_camera": "eye", "world": {"metric": False, "up": None}, "cameras": {"eye": entry}}
+    entry = {
+        "model": "PINHOLE",
+        "width": 10,
+        "height": 8,
+        "params": [9, 9, 4.5, 3.5],
+        "images": "%d.png",
+        "timestamps_ns": [0, 1, 2],
+    }
+    document = {
+        "format": "egospatial/1",
+        "id": "bare",
+        "reference_camera": "eye",
+        "world": {"metric": False, "up": None},
+        "cameras": {"eye": entry},
+    }
     (folder / "recording.json").write_text(json.dumps(document))
     return folder
 
@@ -260,7 +279,8 @@ def test_impossible_requests(options, fault):
 
 
 @pytest.mark.parametrize(
-    "options", [{"half_angle_deg": 89.0}, {"features": 0}, {"camera_model": "FOO"}, {"min_inliers": 3}, {"keyframe_flow": 0.0}]
+    "options",
+    [{"half_angle_deg": 89.0}, {"features": 0}, {"camera_model": "FOO"}, {"min_inliers": 3}, {"keyframe_flow": 0.0}],
 )
 def test_impossible_settings(options):
     with pytest.raises(GeoError):

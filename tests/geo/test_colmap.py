@@ -359,9 +359,21 @@ def cut(name: str, at: int) -> Callable[[dict[str, bytes]], Any]:
         (cut("images.bin", 4), "ends within the number of images"),
         (lambda f: f.update({"images.bin": struct.pack("<Q", 1 << 60)}), "states 1152921504606846976 images"),
         (lambda f: f.update({"cameras.bin": f["cameras.bin"] + b"\0"}), "1 bytes after its last entry"),
-        (lambda f: f.update({"cameras.bin": f["cameras.bin"].replace(struct.pack("<i", 1) + struct.pack("<Q", W), struct.pack("<i", 99) + struct.pack("<Q", W))}), "model number 99"),
+        (
+            lambda f: f.update(
+                {
+                    "cameras.bin": f["cameras.bin"].replace(
+                        struct.pack("<i", 1) + struct.pack("<Q", W), struct.pack("<i", 99) + struct.pack("<Q", W)
+                    )
+                }
+            ),
+            "model number 99",
+        ),
         (lambda f: f.update({"images.bin": f["images.bin"].replace(b"f_2", b"f\n2")}), "no file name"),
-        (lambda f: f.update({"images.bin": f["images.bin"].replace(b"f_2.png", b"f_1.png")}), "two images with the name"),
+        (
+            lambda f: f.update({"images.bin": f["images.bin"].replace(b"f_2.png", b"f_1.png")}),
+            "two images with the name",
+        ),
     ],
 )
 def test_damaged_binary_is_named(make, change, fault):

@@ -145,7 +145,9 @@ def test_nerfstudio_lists_depth_and_mask_of_kept_pictures_only(folder):
     names = [f"depth/{i}.png" if i != 3 else None for i in range(N)]
     document = transforms_document(pictures, names, 0.0005, "mask.png")
     assert [frame["file_path"][-5] for frame in document["frames"]] == ["1", "2", "3", "4", "5", "6"]
-    assert [frame.get("depth_file_path") for frame in document["frames"]] == [None if i == 3 else f"depth/{i}.png" for i in range(1, N)]
+    assert [frame.get("depth_file_path") for frame in document["frames"]] == [
+        None if i == 3 else f"depth/{i}.png" for i in range(1, N)
+    ]
     assert document["depth_unit_scale_factor"] == 0.0005 and document["frames"][0]["mask_path"] == "mask.png"
     json.dumps(document, allow_nan=False)
 

@@ -102,7 +102,9 @@ def read_binary_model(folder: Path, warnings: list[str]) -> SparseModel:
     return SparseModel(
         _cameras(folder / "cameras.bin"),
         _images(folder / "images.bin", warnings),
-        _points(points, warnings) if points.is_file() else ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0)),
+        _points(points, warnings)
+        if points.is_file()
+        else ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0)),
     )
 
 

@@ -128,7 +128,9 @@ def find_model(folder: Path, said: Said, warnings: list[str]) -> ModelFolder:
         path = path_inside(folder, said.model, f"model in {said.file}")
         named = _as_model(path)
         if named is None:
-            raise RecordingError(f"{said.file}: model {said.model!r}: {path} holds no cameras and images (.bin or .txt)")
+            raise RecordingError(
+                f"{said.file}: model {said.model!r}: {path} holds no cameras and images (.bin or .txt)"
+            )
         return named
     found = _models(folder)
     if not found:
@@ -175,7 +177,7 @@ def picture_folder(folder: Path, said: Said, names: tuple[str, ...]) -> Path:
     listed = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
     raise RecordingError(
         f"not one of the {len(names)} images of the model in {folder} exists ({listed}); looked in "
-        f"{', '.join(map(str, roots))}. Put them there, or name their folder in {MANIFEST}: {{\"images\": \"...\"}}"
+        f'{", ".join(map(str, roots))}. Put them there, or name their folder in {MANIFEST}: {{"images": "..."}}'
     )
 
 

@@ -49,7 +49,9 @@ def _cameras(path: Path) -> dict[int, Camera]:
         camera_id = whole_of(cells[0], f"{where}: CAMERA_ID")
         if camera_id in out:
             raise RecordingError(f"{path} lines {lines[camera_id]} and {line} have the same CAMERA_ID {camera_id}")
-        size = tuple(whole_of(cell, f"{where}: {name}") for cell, name in zip(cells[2:4], ("WIDTH", "HEIGHT"), strict=True))
+        size = tuple(
+            whole_of(cell, f"{where}: {name}") for cell, name in zip(cells[2:4], ("WIDTH", "HEIGHT"), strict=True)
+        )
         params = [number_of(cell, f"{where}: parameter {i}") for i, cell in enumerate(cells[4:], start=1)]
         out[camera_id] = camera_of(cells[1], (min(size[0], _MAX_SIDE), min(size[1], _MAX_SIDE)), params, where)
         lines[camera_id] = line
