@@ -1,7 +1,7 @@
 """``egospatial export --what nerfstudio|colmap|tum|plain|ply``: a finished recording on its way to another tool.
 
-What is exported is the canonical view: pinhole pictures, their poses, the splats' centres as points, on request the fused
-depth. ``world`` says in which world it is told: ``canonical`` (that of every other result in the folder; default),
+What is exported is the canonical view: pinhole pictures, their poses, the splats' centres as points, on request the
+fused depth. ``world`` says in which world it is told: ``canonical`` (that of every other result here; the default),
 ``source`` (that of the recording's own files: the turn to +z up is undone), ``original`` (also what these files say
 about an older world is undone: nerfstudio's applied_transform and applied_scale).
 """

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class PosesRequest:
     rate_hz: float | None = None
     end_s: float | None = None
     force: bool = False
-    config: PosesConfig = PosesConfig()
+    config: PosesConfig = field(default_factory=PosesConfig)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

@@ -59,13 +59,13 @@ def judge(letter: Letter, posed: Path, truth: Path) -> None:
     path_m = float(np.linalg.norm(np.diff(reference.world_from_body[:, :3, 3], axis=0), axis=1).sum())
     letter.at_most("ATE after Sim3", 100 * error.translation.rmse / path_m, 2, " % of the path")
     letter.note(
-        f"path {path_m:.2f} m, ATE rmse {100 * error.translation.rmse:.2f} cm, largest {100 * error.translation.max:.2f} "
-        f"cm, rotation {error.rotation_deg.rmse:.2f} degrees"
+        f"path {path_m:.2f} m, ATE rmse {100 * error.translation.rmse:.2f} cm, largest "
+        f"{100 * error.translation.max:.2f} cm, rotation {error.rotation_deg.rmse:.2f} degrees"
     )
     scale = report["scale"]
     letter.note(
-        f"scale from depth: {scale['metres_per_unit']:.4f} m a unit, spread {scale['spread']:.1%}, so lengths are wrong "
-        f"by {100 * abs(error.alignment.scale - 1):.2f} % (metric said: {recording.world.metric})"
+        f"scale from depth: {scale['metres_per_unit']:.4f} m a unit, spread {scale['spread']:.1%}, so lengths are "
+        f"wrong by {100 * abs(error.alignment.scale - 1):.2f} % (metric said: {recording.world.metric})"
     )
     letter.note(
         f"{report['mapped_keyframes']} of {report['keyframes']} keyframes mapped, {report['points']} points, "

@@ -2,8 +2,8 @@
 
 Poses are camera to world with OpenGL camera axes, ``cx`` and ``cy`` count from the corner of the first pixel. What the
 recording's own files said about an older world (``original_from_world``) is said again as ``applied_transform`` and
-``applied_scale``: file = applied_scale * (applied_transform @ original). ``metric``, ``up`` and ``timestamps_ns`` are keys
-of this project; other readers pass over them.
+``applied_scale``: file = applied_scale * (applied_transform @ original). ``metric``, ``up`` and ``timestamp_ns`` are
+keys of this project; other readers pass over them.
 
 Source: nerfstudio documentation, "Data conventions".
 """
@@ -85,7 +85,7 @@ def _camera(camera: Camera) -> dict[str, Any]:
     names = () if isinstance(camera, PinholeCamera) else _NAMES.get(camera.model, ())
     if document["camera_model"] is None or len(rest) > len(names):
         raise CameraError(
-            f"nerfstudio has no lens for {camera.model} with {len(rest)} coefficients; export the rectified pinhole view"
+            f"nerfstudio has no lens for {camera.model} with {len(rest)} coefficients; export the rectified view"
         )
     return {**document, **dict(zip(names, rest, strict=False))}
 

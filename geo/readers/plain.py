@@ -67,8 +67,8 @@ def read(path: Path) -> Recording:
     """
     if (path / "recording.json").is_file() and not (path / "trajectory.csv").is_file():
         raise RecordingError(
-            f"{path} has no trajectory.csv, so nothing can be placed; `egospatial poses {path} --out DIR` estimates the "
-            "poses from the pictures and writes a recording that has them"
+            f"{path} has no trajectory.csv, so nothing can be placed; `egospatial poses {path} --out DIR` estimates "
+            "the poses from the pictures and writes a recording that has them"
         )
     return _read(path, posed=True)
 

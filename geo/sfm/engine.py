@@ -16,6 +16,7 @@ from geo.sfm.config import PosesConfig
 
 _MIN_MODEL = 3
 _MIN_RATIO = 0.25
+_ENOUGH = 0.7  # of the keyframes in one piece: no other beginning is tried
 _LOCAL_STEPS, _GLOBAL_STEPS = 15, 30
 _TOLERANCE = 1e-5
 _INITIAL_ANGLES_DEG = (16.0, 8.0, 4.0)  # of the first pair; smaller ones only where there is none
@@ -116,16 +117,20 @@ class Engine:
         Raises:
             RecordingError: no two pictures that a map could begin with.
         """
+        best: Any = None
+        others = 0
         for angle in _INITIAL_ANGLES_DEG:
-            pieces = self._mapped(keyframes, angle)
-            if pieces:
-                best = max(pieces, key=lambda piece: (piece.num_reg_images(), piece.num_points3D()))
-                if best.num_reg_images() >= min(len(keyframes), 2 * _MIN_MODEL):
-                    return self._as_map(best, len(pieces) - 1)
-        raise RecordingError(
-            f"no map could be built from {len(keyframes)} keyframes: too little texture, too much blur, or a camera that "
-            "only turns on the spot; poses need a camera that moves past things"
-        )
+            for piece in (pieces := self._mapped(keyframes, angle)):
+                if best is None or _size_of(piece) > _size_of(best):
+                    best, others = piece, len(pieces) - 1
+            if best is not None and best.num_reg_images() >= _ENOUGH * len(keyframes):
+                break
+        if best is None or best.num_reg_images() < min(len(keyframes), _MIN_MODEL):
+            raise RecordingError(
+                f"no map could be built from {len(keyframes)} keyframes: too little texture, too much blur, or a "
+                "camera that only turns on the spot; poses need a camera that moves past things"
+            )
+        return self._as_map(best, others)
 
     def _mapped(self, keyframes: Sequence[int], angle_deg: float) -> list[Any]:
         options = self._lib.IncrementalPipelineOptions()
@@ -211,6 +216,11 @@ class Engine:
         once = {row: feature for feature, row in sorted(pairs.items(), reverse=True)}
         features, rows = list(once.values()), list(once)
         return own[features].reshape(-1, 2), built.points[rows].reshape(-1, 3)
+
+
+def _size_of(piece: Any) -> tuple[int, int]:
+    """Pictures, then points."""
+    return int(piece.num_reg_images()), int(piece.num_points3D())
 
 
 def _inliers(database: Any, first: int, second: int) -> Int64[np.ndarray, "M 2"]:

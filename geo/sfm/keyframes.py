@@ -14,7 +14,7 @@ _LOST = 1.0  # flow where nothing could be followed: as much as the whole width
 
 @dataclass(frozen=True)
 class PictureSignals:
-    """What is measured on every picture, made small: ``flow`` and ``sharpness`` say nothing about a single one alone."""
+    """What is measured on every picture, made small; sharpness means something only beside another picture's."""
 
     sharpness: Float[np.ndarray, "N"]  # variance of the Laplacian
     flow: Float[np.ndarray, "N"]  # median motion since the picture before, as a part of the width; 0 for the first
@@ -45,9 +45,9 @@ def _thumbnail(grey: np.ndarray) -> np.ndarray:
     import cv2
 
     small = cv2.resize(grey, (_THUMBNAIL_PX, _THUMBNAIL_PX), interpolation=cv2.INTER_AREA).astype(np.float64).ravel()
-    small -= small.mean()
+    small = small - small.mean()
     length = float(np.linalg.norm(small))
-    return small / length if length > 0 else small
+    return np.asarray(small / length if length > 0 else small)
 
 
 def _flow(before: np.ndarray, after: np.ndarray) -> float:
@@ -62,7 +62,7 @@ def _flow(before: np.ndarray, after: np.ndarray) -> float:
     if kept.sum() < 8:
         return _LOST
     motion = np.linalg.norm((moved - corners).reshape(-1, 2)[kept], axis=1)
-    return min(float(np.median(motion)) / before.shape[1], _LOST)
+    return float(min(np.median(motion) / before.shape[1], _LOST))
 
 
 def choose_keyframes(
@@ -92,7 +92,7 @@ def choose_keyframes(
 def keyframe_pairs(
     keyframes: Int64[np.ndarray, "K"], thumbnails: Float[np.ndarray, "N T"], neighbours: int, loops: int
 ) -> list[tuple[int, int]]:
-    """Pairs of frames to match: each keyframe with the next ones, and with those further away that look most like it."""
+    """Pairs of frames to match: each keyframe with the next ones, and with those elsewhere that look most like it."""
     count = len(keyframes)
     pairs = {(i, j) for i in range(count) for j in range(i + 1, min(i + 1 + neighbours, count))}
     looks = thumbnails[keyframes]

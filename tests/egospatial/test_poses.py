@@ -358,7 +358,7 @@ def test_scale_from_depth_with_a_camera_aside(scale):
 
     rng = np.random.default_rng(2)
     origin = np.array([0.0, 0.0, -0.5])
-    rays = rng.normal(0, 1, (3000, 3)) + [0, 0, 2]
+    rays = rng.normal([0, 0, 2], 1, (3000, 3))
     points = origin + rays * room_hit(origin, rays)[0][:, None]
     points[::5] += rng.normal(0, 0.5, points[::5].shape)
     poses = walk().copy()

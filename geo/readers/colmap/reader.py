@@ -1,6 +1,6 @@
 """A COLMAP model and its pictures as a recording."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 

@@ -14,7 +14,7 @@ _MAX_COORDINATE = 1e9
 
 @dataclass(frozen=True)
 class ColmapPoints:
-    """points3D: coordinates in the model's world, colours, mean reprojection error (COLMAP's own pixels, -1 unknown)."""
+    """points3D: coordinates in the model's world, colours, mean reprojection error in pixels (-1: unknown)."""
 
     points: Float[np.ndarray, "P 3"]
     colours: UInt8[np.ndarray, "P 3"]
