@@ -31,6 +31,7 @@ from geo.exporters import (
     write_plain,
     write_points,
 )
+from geo.world import Gravity
 
 CONVERTERS = ("nerfstudio", "colmap", "plain", "tum", "ply")
 WORLDS = ("canonical", "source", "original")
@@ -114,7 +115,8 @@ def pictures_of(folder: Path, document: dict[str, Any], request: ConvertRequest)
         timestamps_ns=frames.timestamps_ns,
         world_from_camera=frames.world_from_camera,
         metric=world.metric,
-        up=np.array([0.0, 0.0, 1.0]) if world.has_up else None,
+        # An up that is only estimated is not handed on: these formats would say it is known.
+        up=np.array([0.0, 0.0, 1.0]) if world.gravity is Gravity.KNOWN else None,
         points_in_world=points,
         colours=colours,
         original_from_world=original_from_source @ np.linalg.inv(world_from_source),
