@@ -148,6 +148,7 @@ def poses(
     rate: Annotated[float | None, typer.Option(help="Pictures a second, for a folder of images.")] = None,
     camera_model: Annotated[str, typer.Option(help="COLMAP's model, where there is no calibration.")] = "SIMPLE_RADIAL",
     end: Annotated[float | None, typer.Option(help="Only the first seconds.")] = None,
+    every: Annotated[int | None, typer.Option(help="Look at every N-th picture; default: at most 15 a second.")] = None,
     seed: Annotated[int, typer.Option(help="Of every random choice.")] = 0,
     threads: Annotated[int, typer.Option(help="For features and matches.")] = 2,
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that is there already.")] = False,
@@ -160,7 +161,7 @@ def poses(
         from geo.sfm.config import PosesConfig
 
         config = PosesConfig(camera_model=camera_model, seed=seed, threads=threads)
-        request = PosesRequest(recording, out, metres_per_unit, scale_from, masks, rate, end, force, config)
+        request = PosesRequest(recording, out, metres_per_unit, scale_from, masks, rate, end, every, force, config)
         poses_command(reporter, request)
 
 

@@ -25,6 +25,7 @@ REPORT = "poses.json"
 POINTS = "points.ply"
 SCHEMA = "egospatial.poses/1"
 _NOMINAL_RATE_HZ = 10.0
+_ENOUGH_RATE_HZ = 15.0
 _GUESSED_FOCAL = 1.2  # times the longer side: COLMAP's first guess, refined with the poses
 _TAKEN_ALONG = ("narrations.jsonl", "gaze.csv")
 
@@ -40,6 +41,7 @@ class PosesRequest:
     masks: Path | None = None
     rate_hz: float | None = None
     end_s: float | None = None
+    every: int | None = None  # None: so that at most 15 pictures a second are looked at
     force: bool = False
     config: PosesConfig = field(default_factory=PosesConfig)
 
@@ -54,6 +56,8 @@ class PosesRequest:
             raise FrontDoorError(f"--metres-per-unit {self.metres_per_unit}: expected a positive number.")
         if self.rate_hz is not None and not 0 < self.rate_hz < 1e5:
             raise FrontDoorError(f"--rate {self.rate_hz}: expected pictures a second.")
+        if self.every is not None and self.every < 1:
+            raise FrontDoorError(f"--every {self.every}: expected 1 or more.")
         if self.masks is not None and not self.masks.is_dir():
             raise FrontDoorError(f"--masks {self.masks}: no such folder.")
 
@@ -73,7 +77,7 @@ def open_unposed(source: Path, rate_hz: float | None) -> Unposed:
         FrontDoorError: it is none of these. GeoError: it is one, and something in it is wrong.
     """
     from geo.images import image_size, list_images
-    from geo.readers import plain
+    from geo.readers import plain, sniff
     from geo.video import ImageFrames, VideoFrames
 
     if (source / "recording.json").is_file():
@@ -83,6 +87,9 @@ def open_unposed(source: Path, rate_hz: float | None) -> Unposed:
         return Unposed(_bare(source.stem, source.parent, video, video.timestamps_ns, video.size_wh_px, [source]), False)
     if not source.is_dir():
         raise FrontDoorError(f"{source}: no such recording.")
+    known = sniff(source).format_name
+    if known is not None:
+        raise FrontDoorError(f"{source}: is a {known} recording, which has poses already.")
     root = next((folder for folder in (source, source / "images") if folder.is_dir() and list_images(folder)), None)
     if root is None:
         raise FrontDoorError(f"{source}: no recording.json and no images in it; give a recording, a video or images.")
@@ -124,7 +131,8 @@ def estimate(request: PosesRequest, reporter: Reporter) -> tuple[Path, Estimated
 
     load_pycolmap()
     unposed = open_unposed(request.source, request.rate_hz)
-    recording = slice_recording(unposed.recording, end_s=request.end_s)
+    every = request.every or _thinning(unposed.recording.reference.timestamps_ns)
+    recording = slice_recording(unposed.recording, end_s=request.end_s, every=every)
     target = request.out / recording.recording_id
     if target.exists() and not request.force:
         raise FrontDoorError(f"{target}: is there already; give --force to replace it, or another --out.")
@@ -138,8 +146,15 @@ def estimate(request: PosesRequest, reporter: Reporter) -> tuple[Path, Estimated
             unposed.calibrated,
             reporter.progress,
         )
-        write_posed(part, request.source, recording, unposed.calibrated, found)
+        write_posed(part, request.source, unposed, every, found)
     return target, found
+
+
+def _thinning(timestamps_ns: np.ndarray) -> int:
+    """Every how manieth picture is looked at: poses between them are interpolated by the stages that need them."""
+    if len(timestamps_ns) < 2:
+        return 1
+    return max(1, round(1e9 / _ENOUGH_RATE_HZ / float(np.median(np.diff(timestamps_ns)))))
 
 
 @contextlib.contextmanager
@@ -164,30 +179,31 @@ def _folder_beside(target: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def write_posed(folder: Path, source: Path, recording: Recording, calibrated: bool, found: EstimatedPoses) -> None:
-    """The recording with its poses: manifest, trajectory, pictures (hard links where possible), points, report."""
+def write_posed(folder: Path, source: Path, unposed: Unposed, every: int, found: EstimatedPoses) -> None:
+    """The whole recording with its poses: manifest, trajectory, pictures (hard links if possible), points, report."""
     from geo.exporters.point_file import write_points
     from geo.readers.trajectory_files import write_csv
 
     if (source / "recording.json").is_file():
-        _write_plain_again(folder, source, recording, found)
+        _write_plain_again(folder, source, unposed.recording, found)
     else:
-        _write_new(folder, recording, found)
+        _write_new(folder, unposed.recording, found)
     write_csv(folder / "trajectory.csv", found.trajectory)
     write_points(folder / POINTS, found.points_in_world, found.colours)
-    write_json(folder / REPORT, report_document(recording, calibrated, found))
+    write_json(folder / REPORT, report_document(unposed, every, found))
 
 
-def report_document(recording: Recording, calibrated: bool, found: EstimatedPoses) -> dict[str, Any]:
+def report_document(unposed: Unposed, every: int, found: EstimatedPoses) -> dict[str, Any]:
     """poses.json."""
     report = found.report
     return {
         "schema": SCHEMA,
-        "recording_id": recording.recording_id,
+        "recording_id": unposed.recording.recording_id,
+        "every": every,
         **asdict(report),
         "registered_share": report.registered_share,
         "registered_frames": found.registered_frames,
-        "calibration": "given" if calibrated else "estimated",
+        "calibration": "given" if unposed.calibrated else "estimated",
         "metric": found.metric,
         "warnings": found.warnings,
     }

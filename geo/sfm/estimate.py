@@ -102,7 +102,8 @@ def _written(
     if masks is not None:
         (work / "masks").mkdir()
     size = recording.reference.camera.size_wh_px
-    given = source_masks(masks, count, size) if masks is not None else iter([None] * count)
+    numbers: list[int] = recording.reference.source_frame_numbers().tolist()
+    given = source_masks(masks, numbers, size) if masks is not None else iter([None] * count)
     for index in range(count):
         picture = frames.read(index)
         write_picture(work / "pictures" / f"{index:06d}.png", picture)
@@ -161,7 +162,7 @@ def _result(
         scale is not None,
         built.points * (scale or 1.0),
         built.colours,
-        frames,
+        recording.reference.source_frame_numbers()[frames],
         report,
         tuple(warnings),
     )

@@ -1,6 +1,6 @@
 """The pictures that features are sought in: the reference camera through a pinhole, and what of them is left out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,13 +105,15 @@ def _write(path: Path, data: bytes) -> None:
         raise RecordingError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def source_masks(folder: Path, count: int, size_wh_px: tuple[int, int]) -> Iterator[UInt8[np.ndarray, "h w"] | None]:
+def source_masks(
+    folder: Path, numbers: Sequence[int], size_wh_px: tuple[int, int]
+) -> Iterator[UInt8[np.ndarray, "h w"] | None]:
     """Masks of a folder, ``%06d.png`` by frame number from 0, black where a picture is to be left out; None: no mask.
 
     Raises:
         RecordingError: there is not one, or one has another size than the pictures.
     """
-    files = [folder / f"{frame:06d}.png" for frame in range(count)]
+    files = [folder / f"{frame:06d}.png" for frame in numbers]
     if not any(file.is_file() for file in files):
         raise RecordingError(
             f"{folder} holds not one mask 000000.png, 000001.png, ... (by frame number, black: ignore)"

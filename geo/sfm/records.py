@@ -22,7 +22,7 @@ class ScaleEstimate:
 class PosesReport:
     """How good the poses are, as far as the pictures themselves tell."""
 
-    frames: int
+    frames: int  # that were looked at
     keyframes: int
     mapped_keyframes: int
     registered: int  # pictures with a pose of their own
@@ -48,6 +48,6 @@ class EstimatedPoses:
     metric: bool
     points_in_world: Float[np.ndarray, "P 3"]
     colours: UInt8[np.ndarray, "P 3"]
-    registered_frames: Int64[np.ndarray, "R"]
+    registered_frames: Int64[np.ndarray, "R"]  # numbers of the source's frames
     report: PosesReport
     warnings: tuple[str, ...] = ()

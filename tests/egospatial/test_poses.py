@@ -378,9 +378,9 @@ def test_masks_are_read_by_number_and_checked(tmp_path):
     from geo.sfm.pictures import source_masks
 
     (tmp_path / "000001.png").write_bytes(cv2.imencode(".png", np.full((6, 8), 255, np.uint8))[1].tobytes())
-    first, second = source_masks(tmp_path, 2, (8, 6))
+    first, second = source_masks(tmp_path, [0, 1], (8, 6))
     assert first is None and second is not None and second.all()
     with pytest.raises(RecordingError, match="is 8x6, the pictures are 9x6"):
-        list(source_masks(tmp_path, 2, (9, 6)))
+        list(source_masks(tmp_path, [0, 1], (9, 6)))
     with pytest.raises(RecordingError, match="not one mask"):
-        list(source_masks(tmp_path / "none", 2, (8, 6)))
+        list(source_masks(tmp_path / "none", [0, 1], (8, 6)))

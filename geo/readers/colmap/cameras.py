@@ -9,10 +9,7 @@ Source: COLMAP documentation, "Camera Models"; the numbers are those of its bina
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from geo.cameras import Camera, PinholeCamera, camera_from_params
-from geo.cameras.distorted import DistortedCamera
 from geo.errors import CameraError
 
 # name -> (number in cameras.bin, count of parameters, position of cx, model here); cy follows cx in every list
@@ -109,14 +106,3 @@ def model_of(camera: Camera) -> ColmapModel:
 def _radtan_name(camera: Camera) -> str:
     """OPENCV holds k1 k2 p1 p2; anything more needs FULL_OPENCV."""
     return "OPENCV" if len(camera.params) <= 8 else "FULL_OPENCV"
-
-
-def equal_cameras(a: Camera, b: Camera, tolerance: float = 1e-9) -> bool:
-    """The same model and size, numbers within the tolerance."""
-    alike = (a.model, a.size_wh_px, len(a.params)) == (b.model, b.size_wh_px, len(b.params))
-    return alike and bool(np.abs(a.params - b.params).max() <= tolerance)
-
-
-def limits_of(camera: Camera) -> bool:
-    """True if the calibration has a limit of its own, which COLMAP's files cannot hold."""
-    return isinstance(camera, DistortedCamera) and not (camera.valid_theta_rad is None and camera.valid_radius is None)

@@ -15,7 +15,6 @@ from geo import se3
 from geo.cameras import Camera
 from geo.errors import RecordingError
 from geo.images import list_images, natural_key
-from geo.readers.colmap.cameras import equal_cameras
 from geo.readers.colmap.folder import picture_file
 from geo.readers.colmap.records import SparseModel
 
@@ -23,6 +22,7 @@ _NS = 1_000_000_000
 _RIGID_RAD = np.radians(0.5)
 _RIGID_PART = 0.01  # of the reference's distance from its own middle
 _LISTED = 20
+_EQUAL_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,11 @@ def _with_pictures(model: SparseModel, root: Path, warnings: list[str]) -> list[
 
 def _merged(cameras: dict[int, Camera]) -> dict[int, int]:
     """Id of the first camera that equals each."""
+    first: dict[tuple[str, tuple[int, int], tuple[float, ...]], int] = {}
     out: dict[int, int] = {}
     for camera_id, camera in cameras.items():
-        first = next((other for other in set(out.values()) if equal_cameras(cameras[other], camera)), camera_id)
-        out[camera_id] = first
+        key = (camera.model, camera.size_wh_px, tuple(np.round(camera.params, _EQUAL_DIGITS).tolist()))
+        out[camera_id] = first.setdefault(key, camera_id)
     return out
 
 
