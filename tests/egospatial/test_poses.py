@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from egospatial.cli import app
 from egospatial.errors import FrontDoorError
-from egospatial.poses import PosesRequest, open_unposed
+from egospatial.poses import PosesRequest
+from egospatial.unposed import open_unposed
 from geo import se3
 from geo.alignment import absolute_error
 from geo.cameras import Camera, PinholeCamera, camera_from_params
