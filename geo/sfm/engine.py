@@ -36,7 +36,7 @@ def load_pycolmap() -> Any:
         raise GeoError(
             f"poses are estimated by pycolmap, which is missing ({error}): pip install 'egospatial[poses]'"
         ) from error
-    pycolmap.logging.minloglevel = 2
+    pycolmap.logging.minloglevel = 3  # its errors come back as results or exceptions
     return pycolmap
 
 
