@@ -55,7 +55,7 @@ def groups_of(model: SparseModel, root: Path, warnings: list[str]) -> list[Group
             "with one camera for all (COLMAP: ImageReader.single_camera) or one for each folder"
         )
     folders = [{PurePosixPath(model.images.names[row]).parent for row in part} for _, part in split]
-    groups = []
+    groups: list[Group] = []
     for (camera_id, part), mine in zip(split, folders, strict=True):
         alone = len(mine) == 1
         folder = next(iter(mine)) if alone else None
