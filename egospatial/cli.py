@@ -162,6 +162,35 @@ def info(
 
 
 @app.command()
+def poses(
+    recording: Annotated[
+        Path, typer.Argument(help="A recording without trajectory.csv, a video, or a folder of images.")
+    ],
+    out: OutRoot,
+    scale_from: Annotated[str | None, typer.Option(help="depth: metres from sensor depth. Default: unknown.")] = None,
+    metres_per_unit: Annotated[float | None, typer.Option(help="Metres of one unit, from a known length.")] = None,
+    masks: Annotated[Path | None, typer.Option(help="Folder of 000000.png ...; black is left out.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Pictures a second, for a folder of images.")] = None,
+    camera_model: Annotated[str, typer.Option(help="COLMAP's model, where there is no calibration.")] = "SIMPLE_RADIAL",
+    end: Annotated[float | None, typer.Option(help="Only the first seconds.")] = None,
+    every: Annotated[int | None, typer.Option(help="Look at every N-th picture; default: at most 15 a second.")] = None,
+    seed: Annotated[int, typer.Option(help="Of every random choice.")] = 0,
+    threads: Annotated[int, typer.Option(help="For features and matches.")] = 2,
+    force: Annotated[bool, typer.Option("--force", help="Replace a folder that is there already.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate the poses of a recording that has none (needs the extra: pip install 'egospatial[poses]')."""
+    with command(as_json, quiet) as reporter:
+        from egospatial.poses import PosesRequest, poses_command
+        from geo.sfm.config import PosesConfig
+
+        config = PosesConfig(camera_model=camera_model, seed=seed, threads=threads)
+        request = PosesRequest(recording, out, metres_per_unit, scale_from, masks, rate, end, every, force, config)
+        poses_command(reporter, request)
+
+
+@app.command()
 def verify(out: Finished, as_json: Json = False) -> None:
     """Re-execute the certificates of all questions. Status 1 if one does not hold."""
     with command(as_json) as reporter:
@@ -195,16 +224,25 @@ def evaluate(
 @app.command()
 def export(
     out: Finished,
-    what: Annotated[str, typer.Option(help="trajectories, questions or splats.")] = "trajectories",
+    what: Annotated[
+        str,
+        typer.Option(help="trajectories, questions, splats; or the recording as nerfstudio, colmap, plain, tum, ply."),
+    ] = "trajectories",
     format_: Annotated[str | None, typer.Option("--format", help="Of trajectories: json, csv or tum.")] = None,
-    to: Annotated[Path | None, typer.Option(help="File (tum: folder) to write; default: beside the results.")] = None,
+    to: Annotated[Path | None, typer.Option(help="File or folder to write; default: beside the results.")] = None,
+    world: Annotated[str | None, typer.Option(help="canonical (default), source or original.")] = None,
+    pictures: Annotated[str | None, typer.Option(help="jpg (default), png or none.")] = None,
+    depth: Annotated[bool, typer.Option("--depth", help="nerfstudio: the fused depth as well.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
     as_json: Json = False,
 ) -> None:
     """Hand results on in plain formats."""
     with command(as_json) as reporter:
         from egospatial.export import export_command
 
-        export_command(reporter, out, what, format_, to)
+        given = {"world": world, "pictures": pictures, "depth": depth or None, "force": force or None}
+        options = {name: value for name, value in given.items() if value is not None}
+        export_command(reporter, out, what, format_, to, options)
 
 
 @app.command()

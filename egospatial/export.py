@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from egospatial.converters import CONVERTERS, ConvertRequest, convert
 from egospatial.errors import FrontDoorError
 from egospatial.reporting import Reporter
 from egospatial.store import layout, recording_file, splats_file, trajectories_file
 from egospatial.store.atomic import atomic_path, missing, write_bytes, write_json
 from lifting.records import MotionState, ObjectTrajectory
 
+_LISTED = 20
 _CSV_COLUMNS = (
     "object_id", "label", "timestamp_ns", "state", "observed", "cx_m", "cy_m", "cz_m", "qw", "qx", "qy", "qz",
     "length_m", "width_m", "height_m", "sigma_x_m", "sigma_y_m", "sigma_z_m",
@@ -98,22 +100,28 @@ def tum_text(item: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def export(folder: Path, what: str, format_name: str | None, target: Path | None) -> list[Path]:
-    """Write the export; gives the files written.
+def export(
+    folder: Path, what: str, format_name: str | None, target: Path | None, options: dict[str, Any] | None = None
+) -> list[Path]:
+    """Write the export; gives the files written. ``options`` are those of ``converters.ConvertRequest``.
 
     Raises:
         FrontDoorError: an unknown kind or format, or a result that is not there.
     """
-    if what == "trajectories":
+    if what == "trajectories" and not options:
         return _export_trajectories(folder, format_name or "json", target)
-    if format_name is not None:
+    if format_name is not None and what != "trajectories":
         raise FrontDoorError(f"--format {format_name}: only trajectories come in several formats.")
+    if what in CONVERTERS:
+        return convert(folder, ConvertRequest(what, **(options or {})), target)
+    if options:
+        raise FrontDoorError(f"--{next(iter(options))}: only for {', '.join(CONVERTERS)}, not for {what}.")
     if what == "splats":
         splats_file.read_splats(folder)  # refuses a damaged file before it is handed on
         return [_copy(folder / layout.SPLATS, target or folder / "export" / layout.SPLATS)]
     if what == "questions":
         return [_copy(folder / layout.QUESTIONS, target or folder / "export" / layout.QUESTIONS)]
-    raise FrontDoorError(f"--what {what!r}: expected trajectories, questions or splats.")
+    raise FrontDoorError(f"--what {what!r}: expected trajectories, questions or splats, or {', '.join(CONVERTERS)}.")
 
 
 def _export_trajectories(folder: Path, format_name: str, target: Path | None) -> list[Path]:
@@ -143,9 +151,13 @@ def _copy(source: Path, target: Path) -> Path:
     return target
 
 
-def export_command(reporter: Reporter, folder: Path, what: str, format_name: str | None, target: Path | None) -> None:
+def export_command(
+    reporter: Reporter, folder: Path, what: str, format_name: str | None, target: Path | None, options: dict[str, Any]
+) -> None:
     """Body of the command."""
-    files = export(folder, what, format_name, target)
-    for path in files:
+    files = export(folder, what, format_name, target, options)
+    for path in files[:_LISTED]:
         reporter.text(str(path))
+    if len(files) > _LISTED:
+        reporter.text(f"and {len(files) - _LISTED} more")
     reporter.result({"files": [str(path) for path in files]})

@@ -247,6 +247,7 @@ class CanonicalRecording:
     audio_offset_ns: int = 0  # see ``CameraStream``
     source_frames: Int64[np.ndarray, "N"] | None = None  # frame numbers in the source; None: 0..N-1
     source_start_ns: int | None = None  # zero of the narrations' seconds; None: the first frame
+    original_from_source_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))  # see ``Recording``
 
     def frame_of_source(self, source_frame: int) -> int | None:
         """Index of a source frame number (as narrations count them), or None if a slice left it out."""

@@ -109,6 +109,7 @@ def rectify(recording: Recording, config: RectifyConfig | None = None) -> Canoni
         audio_offset_ns=reference.audio_offset_ns,
         source_frames=reference.source_frames,
         source_start_ns=reference.source_start_ns,
+        original_from_source_world=recording.original_from_source_world,
     )
     return replace(canonical, gaze=_gaze(recording.gaze, canonical))
 

@@ -66,6 +66,7 @@ def write(
             "views": [_view_json(view) for view in further_views],
             "views_coverage": None if views_coverage is None else round(views_coverage, 6),
             "world": _world_json(canonical.world),
+            "original_from_source_world": canonical.original_from_source_world,
             "clock": _clock_json(times),
             "sensor": _sensor_json(canonical),
             "has_gaze": canonical.gaze is not None,
@@ -172,6 +173,11 @@ def world_from_json(item: dict[str, Any]) -> World:
         up_sigma_rad=float("nan") if sigma is None else float(sigma),
         world_from_source_world=np.asarray(item["world_from_source_world"], dtype=np.float64),
     )
+
+
+def original_from_source_world(document: dict[str, Any]) -> np.ndarray:
+    """What undoes the source files' own change of world; the identity in folders that do not say it."""
+    return np.asarray(document.get("original_from_source_world", np.eye(4)), dtype=np.float64)
 
 
 def _world_json(world: World) -> dict[str, Any]:

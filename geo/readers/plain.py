@@ -66,6 +66,24 @@ def read(path: Path) -> Recording:
     Raises:
         RecordingError, CameraError, TimeError, PoseError: one clear text for what is wrong and where.
     """
+    if (path / "recording.json").is_file() and not (path / "trajectory.csv").is_file():
+        raise RecordingError(
+            f"{path} has no trajectory.csv, so nothing can be placed; `egospatial poses {path} --out DIR` estimates "
+            "the poses from the pictures and writes a recording that has them"
+        )
+    return _read(path, posed=True)
+
+
+def read_unposed(path: Path) -> Recording:
+    """Read a folder whose trajectory.csv may be missing, for estimating it; the trajectory is empty then.
+
+    Raises:
+        RecordingError, CameraError, TimeError, PoseError: one clear text for what is wrong and where.
+    """
+    return _read(path, posed=(path / "trajectory.csv").is_file())
+
+
+def _read(path: Path, posed: bool) -> Recording:
     folder = _Folder(path)
     manifest_file = path / "recording.json"
     manifest = load_json(manifest_file)
@@ -79,8 +97,9 @@ def read(path: Path) -> Recording:
     rest = {key: value for key, value in cameras.items() if key != name}
     depth = _depth(folder, rest)
     others = _others(folder, rest)
-    trajectory_file = folder.file("trajectory.csv", "the poses")
-    trajectory = read_trajectory(trajectory_file, folder.warnings)
+    trajectory = Trajectory(np.zeros(0, dtype=np.int64), np.zeros((0, 4, 4)))
+    if posed:
+        trajectory = read_trajectory(folder.file("trajectory.csv", "the poses"), folder.warnings)
     gaze_file, hands_file = folder.optional("gaze.csv"), folder.optional("hands.csv")
     world = _world(manifest["world"], manifest_file)
     turn = world.world_from_source_world

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from geo.errors import RecordingError
-from geo.readers import adt, aria, epic_fields, hot3d, kalibr_rig, nerfstudio, plain, rgbd, tum_rgbd, xperience
+from geo.images import list_images
+from geo.readers import adt, aria, colmap, epic_fields, hot3d, kalibr_rig, nerfstudio, plain, rgbd, tum_rgbd, xperience
 from geo.readers.evidence import Evidence
 from geo.recording import Recording
 
@@ -31,6 +32,7 @@ READERS: dict[str, Reader] = {
             "adt", "Aria Digital Twin sequence: video.vrs, aria_trajectory.csv, scene_objects.csv", adt.look, adt.read
         ),
         Reader("hot3d", "HOT3D sequence: metadata.json, headset_trajectory.csv", hot3d.look, hot3d.read),
+        Reader("colmap", "COLMAP model (text or binary) with its images", colmap.look, colmap.read),
         Reader("tum_rgbd", "TUM RGB-D folder: rgb.txt, depth.txt, groundtruth.txt", tum_rgbd.look, tum_rgbd.read),
         Reader("epic_fields", "EPIC-Fields JSON with its video or frames", epic_fields.look, epic_fields.read),
         Reader(
@@ -70,7 +72,10 @@ def sniff(path: Path | str) -> SniffReport:
     if not folder.exists():
         raise RecordingError(f"recording {folder} does not exist")
     if not folder.is_dir():
-        raise RecordingError(f"recording {folder} is a file; give the folder that holds the recording")
+        raise RecordingError(
+            f"recording {folder} is a file; give the folder that holds the recording. For a video without poses, "
+            f"`egospatial poses {folder} --out DIR` makes one"
+        )
     evidence = {name: reader.look(folder) for name, reader in READERS.items()}
     fitting = [name for name, found in evidence.items() if found.matches]
     return SniffReport(folder, fitting[0] if len(fitting) == 1 else None, evidence)
@@ -94,6 +99,10 @@ def open_recording(path: Path | str, format_name: str | None = None) -> Recordin
     if name is None:
         several = [key for key, found in report.evidence.items() if found.matches]
         what = f"fits several formats ({', '.join(several)}): name one" if several else "is no known recording"
+        if not several and any(
+            folder.is_dir() and list_images(folder) for folder in (report.path, report.path / "images")
+        ):
+            what += f" (for images without poses, `egospatial poses {report.path} --out DIR` makes one)"
         raise RecordingError(f"{report.path} {what}. {report.explain().replace(chr(10), ' | ')}")
     recording = READERS[name].read(report.path)
     if len(recording.reference.timestamps_ns) == 0:

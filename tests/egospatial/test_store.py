@@ -143,7 +143,8 @@ STORED_FIELDS = {
     SceneSurfaces: "heights_m areas_m2 floor_height_m floor_residual_m",
     Lifted: "trajectories events relations surfaces moving_depth warnings",
     CanonicalRecording: "recording_id camera timestamps_ns world_from_camera valid_mask frames world source_camera "
-    "canonical_from_source sensor gaze hands audio_file warnings audio_offset_ns source_frames source_start_ns",
+    "canonical_from_source sensor gaze hands audio_file warnings audio_offset_ns source_frames source_start_ns "
+    "original_from_source_world",
 }
 
 
