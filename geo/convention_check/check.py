@@ -11,8 +11,9 @@ from geo.convention_check import epipolar, points
 from geo.convention_check.depth_pairs import depth_pairs
 from geo.convention_check.epipolar import PicturePairs, picture_pairs
 from geo.convention_check.exchange import check_exchange
-from geo.convention_check.features import Features
+from geo.convention_check.features import Features, FeatureStore
 from geo.convention_check.hypotheses import depth_hypotheses, pose_hypotheses, shifted_principal_point
+from geo.convention_check.depth_range import check_range
 from geo.convention_check.points import point_views
 from geo.convention_check.records import CLAIMS, CheckReport, Finding, Hypothesis, Measured, Topic, Verdict
 from geo.convention_check.registration import check_registration
@@ -34,29 +35,40 @@ class _Evidence:
     measure: Callable[[Recording], Measured]
 
 
-def check_conventions(recording: Recording) -> CheckReport:
+def check_conventions(recording: Recording, store: FeatureStore | None = None) -> CheckReport:
     """Test what a recording claims on its own data.
 
     Pose direction, camera axes and quaternion order are judged by depth seen from another frame, by points matched
     between pictures, and by the scene's points; depth kind and unit by depth. If one look-alike fits better, the later
     checks (principal point, colour against depth, exchanged videos) are made on that reading.
 
+    Args:
+        recording: As a reader returns it. At most some 30 pairs of frames are decoded.
+        store: What was found in its pictures already, where several readings of the same pictures are checked.
+
     Raises:
         RecordingError: a depth image cannot be decoded (pictures that cannot be read are left out).
     """
     videos = {stream.name: stream.frames for stream in (recording.reference, *recording.others)}
-    features = Features(videos)
+    features = Features(videos, FeatureStore() if store is None else store)
     pictures = picture_pairs(recording, features)
     hypotheses = [*pose_hypotheses(recording), *depth_hypotheses(recording)]
     evidence = _evidence(recording, pictures)
     findings: list[Finding] = []
     for topic in (*_POSE_TOPICS, *_DEPTH_TOPICS):
         findings += _merged(topic, [finding for one in evidence for finding in one if finding.topic is topic], recording)
+    if recording.depth is not None and all(_open(finding, Topic.DEPTH_UNIT) for finding in findings):
+        findings = [check_range(recording) or f if f.topic is Topic.DEPTH_UNIT else f for f in findings]
     current = _settled(recording, findings, hypotheses)
     findings.append(_pixel_centre(current, pictures))
     findings.append(check_registration(current))
     exchange = check_exchange(current, features)
     return CheckReport((*findings, *([] if exchange is None else [exchange])))
+
+
+def _open(finding: Finding, topic: Topic) -> bool:
+    """True unless this finding decides the topic."""
+    return finding.topic is not topic or finding.verdict is Verdict.UNDECIDED
 
 
 def _evidence(recording: Recording, pictures: PicturePairs | None) -> list[list[Finding]]:

@@ -6,6 +6,7 @@ and place they are read.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,9 @@ from geo.recording import CameraStream, Recording
 
 EVIDENCE = "points seen by two cameras, and by one over time"
 PLAUSIBLE_PX = 8.0
+_PLAUSIBLE_OVER_TIME_PX = 3.0
+_CLEARLY = 3.0
+_LEAST_PIECES = 4
 _INSTANTS = 4
 _PAIRS_OVER_TIME = 6
 _ALL_ORDERS_UP_TO = 5
@@ -30,39 +34,66 @@ Order = tuple[int, ...]  # camera i shows the video of camera order[i]
 def check_exchange(recording: Recording, features: Features) -> Finding | None:
     """Judge the claimed order of the videos; None if no two cameras have pictures of one size."""
     streams = [recording.reference, *recording.others]
+    names = [stream.name for stream in streams]
     orders = _orders(streams)
     if len(orders) < 2:
         return None
     found = _matches(recording, streams, features)
-    if not found:
-        return _finding(Verdict.UNDECIDED, "too few points are seen twice, by two cameras or over time")
     costs = _Costs(recording, streams, found)
-    measured = {order: costs.measure(order) for order in orders}
-    claimed = measured.pop(orders[0])
-    compared = {order: compare(claimed, other) for order, other in measured.items()}
-    best = min(measured, key=lambda order: compared[order].log_ratio)
-    names = [stream.name for stream in streams]
-    fits = measured[best].typical() < PLAUSIBLE_PX
-    if compared[best].other_is_better and fits:
-        verdict, reason = Verdict.LOOK_ALIKE, ""
-    else:
-        open_orders = [order for order in measured if not compared[order].claim_is_better]
-        swaps = [order for order in open_orders if sum(a != b for a, b in enumerate(order)) == 2]
-        told = "; ".join(_named(order, names) for order in swaps or open_orders[:1])
-        verdict = Verdict.UNDECIDED if told else Verdict.FITS
-        reason = f"the data cannot tell whether {told}" if told else ""
-    return _finding(verdict, reason, claimed, measured[best], _named(best, names), compared[best])
+    judged = [one for order in orders[1:] if (one := _judge(costs, orders[0], order)) is not None]
+    if not judged:
+        return _finding(Verdict.UNDECIDED, "too few points are seen twice, by two cameras or over time")
+    better = [one for one in judged if one.better]
+    best = min(better or judged, key=lambda one: one.other.typical() if better else one.result.log_ratio)
+    if better:
+        alike = [one for one in better if one.other.typical() < 1.5 * best.other.typical()]
+        best = min(alike, key=lambda one: (sum(a != b for a, b in enumerate(one.order)), one.other.typical()))
+        return _finding(Verdict.LOOK_ALIKE, "", best, names)
+    told_apart = {one.order for one in judged if one.worse}
+    swaps = [order for order in orders[1:] if order not in told_apart and sum(a != b for a, b in enumerate(order)) == 2]
+    if swaps:
+        text = "; ".join(_named(order, names) for order in swaps)
+        return _finding(Verdict.UNDECIDED, f"the data cannot tell whether {text}", best, names)
+    return _finding(Verdict.FITS, "", best, names)
 
 
-def _finding(
-    verdict: Verdict, reason: str, claimed: Measured | None = None, other: Measured | None = None, name: str = "",
-    result: Comparison | None = None,
-) -> Finding:  # fmt: skip
-    nan = float("nan")
+@dataclass(frozen=True)
+class _Judged:
+    """Another order of the videos against the claimed one, on the points whose cameras it changes."""
+
+    order: Order
+    claimed: Measured
+    other: Measured
+    result: Comparison
+    better: bool
+    worse: bool
+
+
+def _judge(costs: "_Costs", same: Order, order: Order) -> _Judged | None:
+    """Points that two cameras see at one time decide; points over time only where there are none, and clearly.
+
+    The latter hang on the poses, of the rig and in time, as well.
+    """
+    moved = {i for i, video in enumerate(order) if i != video}
+    for across, least, limit_px in ((True, 1.0, PLAUSIBLE_PX), (False, _CLEARLY, _PLAUSIBLE_OVER_TIME_PX)):
+        claimed, other = costs.measure(same, moved, across), costs.measure(order, moved, across)
+        if len(np.unique(claimed.clusters)) < _LEAST_PIECES:
+            continue
+        result = compare(claimed, other)
+        better = result.other_is_better and result.log_ratio < -np.log(least) and other.typical() <= limit_px
+        worse = result.claim_is_better and claimed.typical() <= limit_px
+        if across or better or worse:
+            return _Judged(order, claimed, other, result, better, worse)
+    return None
+
+
+def _finding(verdict: Verdict, reason: str, judged: _Judged | None = None, names: Sequence[str] = ()) -> Finding:
+    claim, nan = CLAIMS[Topic.EXCHANGE], float("nan")
+    if judged is None:
+        return Finding(Topic.EXCHANGE, verdict, claim, nan, "", nan, UNIT, nan, nan, 0, EVIDENCE, reason)
     return Finding(
-        Topic.EXCHANGE, verdict, CLAIMS[Topic.EXCHANGE], nan if claimed is None else claimed.typical(), name,
-        nan if other is None else other.typical(), UNIT, nan if result is None else result.log_ratio,
-        nan if result is None else result.sigma, 0 if result is None else result.pairs, EVIDENCE, reason,
+        Topic.EXCHANGE, verdict, claim, judged.claimed.typical(), _named(judged.order, names), judged.other.typical(), UNIT,
+        judged.result.log_ratio, judged.result.sigma, judged.result.pairs, EVIDENCE, reason,
     )  # fmt: skip
 
 
@@ -122,20 +153,19 @@ class _Costs:
         self._known: dict[tuple[int, int, int], list[float]] = {}
         self._number = {stream.name: number for number, stream in enumerate(self.streams)}
 
-    def measure(self, order: Order) -> Measured:
-        """Residuals of an order; one cluster per pair of pictures."""
+    def measure(self, order: Order, moved: set[int], across: bool) -> Measured:
+        """Residuals of an order on points of videos that are ``moved``: across cameras, or over time in one."""
         camera_of_video = {video: camera for camera, video in enumerate(order)}
         residuals: list[float] = []
         clusters: list[int] = []
         for number, matches in enumerate(self.found):
-            cameras = (
-                camera_of_video[self._number[matches.video_a]],
-                camera_of_video[self._number[matches.video_b]],
-            )
-            parts = self._of(number, *cameras)
-            residuals += parts
-            clusters += [number] * len(parts) if len(self.found) >= 8 else [2 * number + i for i in range(len(parts))]
-        return Measured(np.array(residuals), np.array(clusters, dtype=np.int64), float("nan"))
+            videos = self._number[matches.video_a], self._number[matches.video_b]
+            if (videos[0] != videos[1]) is across and moved & set(videos):
+                residuals += self._of(number, camera_of_video[videos[0]], camera_of_video[videos[1]])
+                clusters += [2 * number, 2 * number + 1]
+        few = len(residuals) < 16
+        pieces = np.array(clusters, dtype=np.int64) // (1 if few else 2)
+        return Measured(np.array(residuals), pieces, float("nan"))
 
     def _of(self, number: int, camera_a: int, camera_b: int) -> list[float]:
         """Residuals of every second match, and of the others."""
@@ -154,7 +184,7 @@ class _Costs:
         return self._known[key]
 
 
-def _named(order: Order, names: list[str]) -> str:
+def _named(order: Order, names: Sequence[str]) -> str:
     moved = [i for i, video in enumerate(order) if i != video]
     if len(moved) == 2:
         return f"the videos of {names[moved[0]]} and {names[moved[1]]} are exchanged"

@@ -27,41 +27,60 @@ class Matches:
     pixels_b: Float[np.ndarray, "K 2"]
 
 
+PointsAndWords = tuple[Float[np.ndarray, "K 2"], Float32[np.ndarray, "K 128"]]
+PixelPairs = tuple[Float[np.ndarray, "K 2"], Float[np.ndarray, "K 2"]]
+
+
+@dataclass
+class FeatureStore:
+    """What was found in pictures, by where they come from: readings of the same pictures can share it."""
+
+    points: dict[tuple[int, int], PointsAndWords] = field(default_factory=dict)
+    pairs: dict[tuple[int, int, int, int], PixelPairs | None] = field(default_factory=dict)
+    sources: dict[int, FrameSource] = field(default_factory=dict)  # kept alive, so that an id stays its own
+
+
 @dataclass
 class Features:
-    """SIFT points of pictures, found when asked for and kept."""
+    """SIFT points of the pictures of videos, and their matches; found when asked for and kept."""
 
     videos: dict[str, FrameSource]
-    unreadable: int = 0
-    _found: dict[tuple[str, int], tuple[Float[np.ndarray, "K 2"], Float32[np.ndarray, "K 128"]]] = field(
-        default_factory=dict
-    )
+    store: FeatureStore = field(default_factory=FeatureStore)
 
-    def of(self, video: str, row: int) -> tuple[Float[np.ndarray, "K 2"], Float32[np.ndarray, "K 128"]]:
-        """Pixels and descriptors; none for a picture that cannot be read (counted in ``unreadable``)."""
-        key = (video, row)
-        if key not in self._found:
+    def of(self, source: FrameSource, row: int) -> PointsAndWords:
+        """Pixels and descriptors; none for a picture that cannot be read."""
+        self.store.sources[id(source)] = source
+        key = (id(source), row)
+        if key not in self.store.points:
             try:
-                self._found[key] = _detect(self.videos[video].read(row))
+                self.store.points[key] = _detect(source.read(row))
             except RecordingError:
-                self.unreadable += 1
-                self._found[key] = np.zeros((0, 2)), np.zeros((0, 128), dtype=np.float32)
-        return self._found[key]
+                self.store.points[key] = np.zeros((0, 2)), np.zeros((0, 128), dtype=np.float32)
+        return self.store.points[key]
 
     def matches(self, video_a: str, row_a: int, video_b: str, row_b: int) -> Matches | None:
         """Points that are each other's best and clearly better than the second best; None if they are too few."""
-        import cv2
+        source_a, source_b = self.videos[video_a], self.videos[video_b]
+        key = (id(source_a), row_a, id(source_b), row_b)
+        if key not in self.store.pairs:
+            self.store.pairs[key] = _match(self.of(source_a, row_a), self.of(source_b, row_b))
+        found = self.store.pairs[key]
+        return None if found is None else Matches(video_a, row_a, video_b, row_b, *found)
 
-        (pixels_a, words_a), (pixels_b, words_b) = self.of(video_a, row_a), self.of(video_b, row_b)
-        if min(len(words_a), len(words_b)) < MIN_MATCHES:
-            return None
-        matcher = cv2.BFMatcher(cv2.NORM_L2)
-        there = _best(matcher.knnMatch(words_a, words_b, 2))
-        back = _best(matcher.knnMatch(words_b, words_a, 2))
-        both = np.array([(i, j) for i, j in there.items() if back.get(j) == i], dtype=np.int64).reshape(-1, 2)
-        if len(both) < MIN_MATCHES:
-            return None
-        return Matches(video_a, row_a, video_b, row_b, pixels_a[both[:, 0]], pixels_b[both[:, 1]])
+
+def _match(a: PointsAndWords, b: PointsAndWords) -> PixelPairs | None:
+    import cv2
+
+    (pixels_a, words_a), (pixels_b, words_b) = a, b
+    if min(len(words_a), len(words_b)) < MIN_MATCHES:
+        return None
+    matcher = cv2.BFMatcher(cv2.NORM_L2)
+    there = _best(matcher.knnMatch(words_a, words_b, 2))
+    back = _best(matcher.knnMatch(words_b, words_a, 2))
+    both = np.array([(i, j) for i, j in there.items() if back.get(j) == i], dtype=np.int64).reshape(-1, 2)
+    if len(both) < MIN_MATCHES:
+        return None
+    return pixels_a[both[:, 0]], pixels_b[both[:, 1]]
 
 
 def _best(candidates: Any) -> dict[int, int]:

@@ -21,7 +21,7 @@ from geo.recording import CameraStream, DepthSource, DepthStream, Recording
 from geo.trajectory import Trajectory
 
 _FLIP_YZ = np.diag([1.0, -1.0, -1.0, 1.0])
-_UNITS = {
+UNITS = {
     1000.0: "depth is 1000 times larger (a unit of m read as mm)",
     0.001: "depth is 1000 times smaller (a unit of mm read as m)",
     5.0: "depth is 5 times larger (mm read with TUM's 5000 counts a metre)",
@@ -58,7 +58,7 @@ def depth_hypotheses(recording: Recording) -> list[Hypothesis]:
     along_z = Hypothesis(
         Topic.DEPTH_KIND, "depth is z, read as the distance along the ray", lambda r: _changed_depth(r, ZReadAsRay)
     )
-    units = [Hypothesis(Topic.DEPTH_UNIT, name, _changes_unit(factor)) for factor, name in _UNITS.items()]
+    units = [Hypothesis(Topic.DEPTH_UNIT, name, _changes_unit(factor)) for factor, name in UNITS.items()]
     return [along_ray, along_z, *units]
 
 
