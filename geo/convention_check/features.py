@@ -27,7 +27,7 @@ class Matches:
     pixels_b: Float[np.ndarray, "K 2"]
 
 
-PointsAndWords = tuple[Float[np.ndarray, "K 2"], Float32[np.ndarray, "K 128"]]
+PointsAndWords = tuple[Float[np.ndarray, "_ 2"], Float32[np.ndarray, "_ 128"]]
 PixelPairs = tuple[Float[np.ndarray, "K 2"], Float[np.ndarray, "K 2"]]
 
 

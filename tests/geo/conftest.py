@@ -1,12 +1,15 @@
 """Small recordings made in code: a textured wall seen by a moving camera, in the plain layout and as an RGB-D folder."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for fuzzing.py
 
 FRAMES = 6
 SIZE = (64, 48)  # W, H
