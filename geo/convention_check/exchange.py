@@ -80,7 +80,7 @@ def _judge(costs: "_Costs", same: Order, order: Order) -> _Judged | None:
         if len(np.unique(claimed.clusters)) < _LEAST_PIECES:
             continue
         result = compare(claimed, other)
-        better = result.other_is_better and result.log_ratio < -np.log(least) and other.typical() <= limit_px
+        better = bool(result.other_is_better and result.log_ratio < -np.log(least) and other.typical() <= limit_px)
         worse = result.claim_is_better and claimed.typical() <= limit_px
         if across or better or worse:
             return _Judged(order, claimed, other, result, better, worse)

@@ -7,6 +7,7 @@ to depth (one camera), and the scale and shift of the colour picture that fit be
 second picture and judged on the others, so that it cannot win by searching.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,6 @@ _REACH_PX = 12  # across the shadow without depth beside an outline
 _CHANCE = 0.45  # no better than this: the outlines meet nothing
 _MOVED_PX = 2.0  # a fit that moves less than this does not contradict the claim
 _BETTER = 0.8  # and its residual must be below this part of the claimed one: outlines are no sharper than that
-_SCALES = np.linspace(0.84, 1.16, 9)
-_SHIFTS = np.arange(-28.0, 29.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _judge(claimed: Measured, readings: dict[str, tuple[Measured, float]], pairs
     ranked = sorted(readings.items(), key=lambda item: item[1][0].typical() * (1.03 if "moved" in item[0] else 1.0))
     name, (measured, moved) = ranked[0]
     result = compare(claimed, measured)
-    better = result.other_is_better and result.log_ratio < np.log(_BETTER) and moved > _MOVED_PX
+    better = bool(result.other_is_better and result.log_ratio < np.log(_BETTER) and moved > _MOVED_PX)
     reason = ""
     if better:
         verdict = Verdict.LOOK_ALIKE
@@ -168,11 +167,7 @@ def _pixels(
 
 def _mean_rank(frame: _Frame, pixels: Float[np.ndarray, "K 2"]) -> float:
     """Mean over the points; a point outside the picture counts as one by chance."""
-    height, width = frame.rank.shape
-    with np.errstate(invalid="ignore"):
-        inside = ((pixels > -0.5) & (pixels < [width - 0.5, height - 0.5])).all(axis=-1)
-    x, y = np.floor(pixels[inside] + 0.5).astype(np.int64).T
-    return float((frame.rank[y, x].sum() + 0.5 * (~inside).sum()) / len(pixels))
+    return _stacked_rank(frame.rank[None], np.zeros(len(pixels), dtype=np.int64), pixels)
 
 
 def _measured(
@@ -184,23 +179,34 @@ def _measured(
 
 def _fit(frames: list[_Frame], camera: Camera, color_from_depth: Float[np.ndarray, "4 4"]) -> Adjustment:
     """Scale and shift with the smallest mean rank: a grid, then three finer ones around its best."""
+    ranks = np.stack([frame.rank for frame in frames])
     depth_m = float(np.median(np.concatenate([frame.points_in_depth[:, 2] for frame in frames])))
     per_px = depth_m / float(camera.params[:2].mean())
-
-    def cost(scale: float, x_px: float, y_px: float, which: list[_Frame]) -> float:
-        change = Adjustment(scale, np.array([x_px, y_px]) * per_px)
-        return float(np.mean([_mean_rank(f, _pixels(f, camera, color_from_depth, change)) for f in which]))
-
-    coarse = [_Frame(f.rank, f.points_in_depth[:150]) for f in frames]
-    grid = [(s, x, y) for s in _SCALES for x in _SHIFTS for y in _SHIFTS[4:-4]]
-    best = min(grid, key=lambda at: cost(*at, coarse))
-    for step_scale, step_px in ((0.02, 2.0), (0.01, 1.0), (0.005, 0.5)):
-        around = [
-            (best[0] + i * step_scale, best[1] + j * step_px, best[2] + k * step_px)
-            for i in (-1, 0, 1) for j in (-1, 0, 1) for k in (-1, 0, 1)
-        ]  # fmt: skip
-        best = min(around, key=lambda at: cost(*at, frames))
+    best = (1.0, 0.0, 0.0)
+    for step_scale, step_px, count in ((0.04, 4.0, 150), (0.02, 2.0, _POINTS), (0.01, 1.0, _POINTS), (0.005, 0.5, _POINTS)):
+        several = [frame.points_in_depth[:count] for frame in frames]
+        frame_of = np.repeat(np.arange(len(frames)), [len(points) for points in several])
+        points = se3.transform_points(color_from_depth, np.concatenate(several))
+        scales, right, down = (4, 7, 5) if count == 150 else (1, 1, 1)
+        costs: dict[tuple[float, float, float], float] = {}
+        for j, k in itertools.product(range(-right, right + 1), range(-down, down + 1)):
+            x, y = best[1] + j * step_px, best[2] + k * step_px
+            pixels = camera.project(points + [x * per_px, y * per_px, 0.0]).pixels_xy - camera.params[2:4]
+            for i in range(-scales, scales + 1):
+                scale = best[0] + i * step_scale
+                costs[scale, x, y] = _stacked_rank(ranks, frame_of, camera.params[2:4] + scale * pixels)
+        best = min(costs, key=lambda at: costs[at])
     return Adjustment(best[0], np.array(best[1:]) * per_px)
+
+
+def _stacked_rank(
+    ranks: Float32[np.ndarray, "F H W"], frame_of: Int64[np.ndarray, "K"], pixels: Float[np.ndarray, "K 2"]
+) -> float:
+    height, width = ranks.shape[1:]
+    with np.errstate(invalid="ignore"):
+        inside = ((pixels > -0.5) & (pixels < [width - 0.5, height - 0.5])).all(axis=-1)
+    x, y = np.floor(pixels[inside] + 0.5).astype(np.int64).T
+    return float((ranks[frame_of[inside], y, x].sum() + 0.5 * (~inside).sum()) / len(pixels))
 
 
 def _moved_px(

@@ -23,12 +23,12 @@ class Comparison:
     @property
     def other_is_better(self) -> bool:
         """Beyond chance, and by enough to matter."""
-        return self.pairs > 0 and self.log_ratio < -max(MIN_SIGMAS * self.sigma, -np.log(BETTER))
+        return bool(self.pairs > 0 and self.log_ratio < -max(MIN_SIGMAS * self.sigma, -np.log(BETTER)))
 
     @property
     def claim_is_better(self) -> bool:
         """Beyond chance, and by enough to matter."""
-        return self.pairs > 0 and self.log_ratio > max(MIN_SIGMAS * self.sigma, np.log(WORSE))
+        return bool(self.pairs > 0 and self.log_ratio > max(MIN_SIGMAS * self.sigma, np.log(WORSE)))
 
 
 def compare(claimed: Measured, other: Measured) -> Comparison:
