@@ -80,7 +80,13 @@ def check_facts(report: "CheckReport") -> dict[str, Any]:
 def _residual_text(value: float, unit: str) -> str:
     if not np.isfinite(value):
         return "none"
-    return f"{value:.2f} {unit}" if unit == "px" else f"{100 * value:.2f} % {unit}" if unit.startswith("of") else f"x {value:.3g} {unit}"
+    return (
+        f"{value:.2f} {unit}"
+        if unit == "px"
+        else f"{100 * value:.2f} % {unit}"
+        if unit.startswith("of")
+        else f"x {value:.3g} {unit}"
+    )
 
 
 def _sigmas(item: "Finding") -> str:

@@ -73,7 +73,9 @@ def _cameras(letter: Letter, done: Ran, rows: list[dict[str, Any]]) -> None:
         letter.at_most(f"worst {key}", max(values, default=float("nan")), limit, unit)
     for family in families:
         own = [row for row in rows if row["family"] == family]
-        worst = {key: max((row[key] for row in own if key in row), default=float("nan")) for key in ("pixel_px", "ray_rad")}
+        worst = {
+            key: max((row[key] for row in own if key in row), default=float("nan")) for key in ("pixel_px", "ray_rad")
+        }
         letter.note(f"{family}: {sum(row.get('cameras', 0) for row in own)} cameras, {worst}")
 
 
@@ -81,11 +83,15 @@ def _fuzz(letter: Letter, done: Ran, rows: list[dict[str, Any]]) -> None:
     counts = _counts(done)
     passed = done.status == 0 and counts.get("passed", 0) > 0
     letter.true("fuzz tests of all readers", passed, f"{counts}{'' if passed else done.stdout[-400:]}")
-    letter.note(f"{len(fuzz_nodes())} fuzz tests found; every registered reader and every parser has one of >= 200 mutations")
+    letter.note(
+        f"{len(fuzz_nodes())} fuzz tests found; every registered reader and every parser has one of >= 200 mutations"
+    )
     if rows:
         letter.at_least("fewest mutations of a file", min(row["mutations"] for row in rows), 200)
         letter.at_most("slowest single mutation", max(row["slowest_s"] for row in rows), 20, " s")
         mutations, read = sum(row["mutations"] for row in rows), sum(row["read"] for row in rows)
-        letter.note(f"fresh seed: {mutations} mutations of {len(rows)} files, {read} read soundly, the rest refused cleanly")
+        letter.note(
+            f"fresh seed: {mutations} mutations of {len(rows)} files, {read} read soundly, the rest refused cleanly"
+        )
     else:
         letter.true("fuzz with a fresh seed reported", False)

@@ -56,7 +56,9 @@ def check_conventions(recording: Recording, store: FeatureStore | None = None) -
     evidence = _evidence(recording, pictures)
     findings: list[Finding] = []
     for topic in (*_POSE_TOPICS, *_DEPTH_TOPICS):
-        findings += _merged(topic, [finding for one in evidence for finding in one if finding.topic is topic], recording)
+        findings += _merged(
+            topic, [finding for one in evidence for finding in one if finding.topic is topic], recording
+        )
     if recording.depth is not None and all(_open(finding, Topic.DEPTH_UNIT) for finding in findings):
         findings = [check_range(recording) or f if f.topic is Topic.DEPTH_UNIT else f for f in findings]
     current = _settled(recording, findings, hypotheses)

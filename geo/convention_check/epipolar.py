@@ -88,7 +88,9 @@ class PicturePairs:
             b_from_a = relative_pose(recording, stream, found.row_a, stream, found.row_b)
             errors = residual_px(found, stream.camera, stream.camera, b_from_a)
             inliers, total = inliers + int((errors < _INLIER_PX).sum()), total + len(errors)
-            for part, chosen in enumerate(_quarters(found.pixels_a, stream.camera) if few else [np.ones(len(errors)) > 0]):
+            for part, chosen in enumerate(
+                _quarters(found.pixels_a, stream.camera) if few else [np.ones(len(errors)) > 0]
+            ):
                 if chosen.sum() >= 5:
                     residuals.append(typical_px(errors[chosen]))
                     clusters.append(4 * number + part)

@@ -183,7 +183,12 @@ def _fit(frames: list[_Frame], camera: Camera, color_from_depth: Float[np.ndarra
     depth_m = float(np.median(np.concatenate([frame.points_in_depth[:, 2] for frame in frames])))
     per_px = depth_m / float(camera.params[:2].mean())
     best = (1.0, 0.0, 0.0)
-    for step_scale, step_px, count in ((0.04, 4.0, 150), (0.02, 2.0, _POINTS), (0.01, 1.0, _POINTS), (0.005, 0.5, _POINTS)):
+    for step_scale, step_px, count in (
+        (0.04, 4.0, 150),
+        (0.02, 2.0, _POINTS),
+        (0.01, 1.0, _POINTS),
+        (0.005, 0.5, _POINTS),
+    ):
         several = [frame.points_in_depth[:count] for frame in frames]
         frame_of = np.repeat(np.arange(len(frames)), [len(points) for points in several])
         points = se3.transform_points(color_from_depth, np.concatenate(several))

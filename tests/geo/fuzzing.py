@@ -106,7 +106,9 @@ def fuzz(name: str, path: Path, read: Callable[[], Any], sound: Callable[[Any], 
             assert str(error), (name, case)
             found = None
         except Exception as error:
-            raise AssertionError(f"{name}, mutation {case} of seed {seed_of(name)!r}: {type(error).__name__}") from error
+            raise AssertionError(
+                f"{name}, mutation {case} of seed {seed_of(name)!r}: {type(error).__name__}"
+            ) from error
         finally:
             slowest = max(slowest, time.monotonic() - start)
         if found is not None:

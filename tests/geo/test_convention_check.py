@@ -24,7 +24,7 @@ from geo.convention_check.hypotheses import (
 )
 from geo.convention_check.pairs import MAX_PAIRS, frame_pairs
 from geo.convention_check.records import Measured
-from geo.convention_check.registration import outlines
+from geo.convention_check.registration import check_registration, outlines
 from geo.convention_check.statistics import compare
 from geo.readers import open_recording
 from geo.readers.kalibr import read_kalibr
@@ -151,13 +151,13 @@ def test_colour_of_the_kitchen_is_not_registered_to_depth(samples_dir, tmp_path,
 def test_an_offset_that_is_too_large(kitchen, store):
     offset = kitchen.depth.reference_from_camera.copy()
     offset[:3, 3] *= 3
-    report = check_conventions(
-        replace(kitchen, depth=replace(kitchen.depth, reference_from_camera=offset)), store
-    )
+    report = check_conventions(replace(kitchen, depth=replace(kitchen.depth, reference_from_camera=offset)), store)
     assert Topic.REGISTRATION in alarms(report)
 
 
-def write_kitchen(source: Path, folder: Path, numbers: range, pose: Callable[[np.ndarray], np.ndarray], counts: int) -> Path:
+def write_kitchen(
+    source: Path, folder: Path, numbers: range, pose: Callable[[np.ndarray], np.ndarray], counts: int
+) -> Path:
     """Some of the kitchen's frames with poses and depth counts changed in the files."""
     import cv2
 
@@ -277,14 +277,10 @@ def rig(samples_dir) -> Recording:
     for number, entry in enumerate(camera for chain in chains for camera in chain.cameras):
         pictures = [folder / f"images/{5 * t + number}.jpg" for t in range(3)]
         frames = ImageFrames(pictures, entry.camera.size_wh_px)
-        streams.append(
-            CameraStream(f"cam{number}", entry.camera, stamps, se3.inverse(entry.camera_from_imu), frames)
-        )
+        streams.append(CameraStream(f"cam{number}", entry.camera, stamps, se3.inverse(entry.camera_from_imu), frames))
     poses = read_g2o(folder / "lidar/fastlio2.g2o", notes)
     trajectory = Trajectory(stamps, poses.world_from_body[[list(poses.numbers).index(k) for k in range(3)]])
-    return Recording(
-        "hilti", streams[0], None, trajectory, UNKNOWN_UP, folder, "kalibr", others=tuple(streams[1:])
-    )
+    return Recording("hilti", streams[0], None, trajectory, UNKNOWN_UP, folder, "kalibr", others=tuple(streams[1:]))
 
 
 @pytest.mark.samples
@@ -403,3 +399,121 @@ def test_a_shifted_principal_point_is_found_or_not_decidable_never_proved(simula
         found = finding(check_conventions(moved, store), Topic.PIXEL_CENTRE)
         assert found.verdict is not Verdict.FITS
         assert found.verdict is Verdict.UNDECIDED or f"{-by:+.1f} px" in found.look_alike
+
+
+# --- the parts -------------------------------------------------------------------------------------------------------
+
+
+def test_a_point_on_its_ray_lies_on_the_arc_and_one_behind_does_not():
+    """Camera b one metre to the right of a: a point 2 m ahead of a is seen to the left of b's axis, never to the right."""
+    b_from_a = np.eye(4)
+    b_from_a[0, 3] = -1.0
+    ahead = np.array([[0.0, 0.0, 1.0]] * 4)
+    seen = np.array([[-1.0, 0, 2], [-1, 0, 1e9], [1, 0, 2], [-1, 0.5, 2]])
+    seen /= np.linalg.norm(seen, axis=1, keepdims=True)
+    angles = arc_angle(ahead, seen, b_from_a)
+    np.testing.assert_allclose(angles[:2], 0, atol=1e-8)
+    assert angles[2] == pytest.approx(np.arctan2(1, 2))  # from the end of the arc that is infinitely far
+    assert angles[3] == pytest.approx(np.arcsin(0.5 / np.sqrt(1 + 0.25 + 4)))  # beside it
+    assert arc_angle(ahead, seen, np.eye(4))[0] == pytest.approx(np.arctan2(1, 2))  # no base: a direction only
+
+
+def test_comparison_needs_effect_and_number():
+    rng = np.random.default_rng(0)
+    clusters = np.arange(20)
+    claimed = Measured(np.exp(rng.normal(0, 0.2, 20)), clusters, 1.0)
+    half = Measured(claimed.residuals * np.exp(rng.normal(-0.7, 0.2, 20)), clusters, 1.0)
+    assert compare(claimed, half).other_is_better and compare(half, claimed).claim_is_better
+    noisy = Measured(claimed.residuals * np.exp(rng.normal(0, 2.0, 20)), clusters, 1.0)
+    assert not compare(claimed, noisy).other_is_better and not compare(claimed, noisy).claim_is_better
+    slightly = Measured(claimed.residuals * 0.95, clusters, 1.0)  # certain, but no other convention
+    assert not compare(claimed, slightly).other_is_better
+    two = Measured(np.array([0.1, 0.1]), np.arange(2), 1.0)
+    assert not compare(Measured(np.ones(2), np.arange(2), 1.0), two).other_is_better
+    with pytest.raises(ValueError, match="different evidence"):
+        compare(claimed, two)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 200, 5000])
+def test_pairs_are_few_distinct_and_inside(count):
+    pairs = frame_pairs(np.arange(count, dtype=np.int64) * 33_333_333)
+    assert len(pairs) <= MAX_PAIRS and len(np.unique(pairs, axis=0)) == len(pairs)
+    assert (pairs >= 0).all() and (pairs < count).all() and (pairs[:, 0] < pairs[:, 1]).all()
+    assert len(pairs) == {0: 0, 1: 0, 2: 1, 8: 28}.get(count, len(pairs)) and (count < 9 or len(pairs) > 5)
+
+
+def test_outlines_are_the_nearer_side_also_across_a_gap():
+    z = np.full((20, 40), 2.0)
+    z[:, 10:20] = 1.0
+    z[:, 20:24] = np.nan
+    columns = np.unique(np.nonzero(outlines(z))[1])
+    assert {10, 19} <= set(columns.tolist()) <= set(range(10, 20))
+
+
+def test_a_recording_without_depth_and_pictures_says_so(plain_folder):
+    """Six pictures without texture and flat depth: nothing is proved, nothing is accused."""
+    recording = open_recording(plain_folder)
+    report = check_conventions(replace(recording, depth=None))
+    assert report.silent and all(item.verdict is Verdict.UNDECIDED and item.reason for item in report.findings)
+
+
+def test_colour_that_is_registered_though_an_offset_is_claimed():
+    """Pictures made from depth itself; boxes before a wall."""
+    rng = np.random.default_rng(2)
+    depths, pictures = [], []
+    for _ in range(14):
+        z = np.full((120, 160), 3.0, dtype=np.float32)
+        for _ in range(6):
+            x, y = rng.integers(5, 120), rng.integers(5, 80)
+            z[y : y + rng.integers(15, 30), x : x + rng.integers(15, 30)] = rng.uniform(1.0, 2.0)
+        depths.append(z)
+        pictures.append(np.repeat((255 - 60 * z).astype(np.uint8)[..., None], 3, axis=2))
+    camera = PinholeCamera(160, 120, 130.0, 130.0, 79.5, 59.5)
+    stamps = np.arange(14, dtype=np.int64) * 100_000_000
+    offset = np.eye(4)
+    offset[0, 3] = 0.08
+    recording = Recording(
+        "boxes",
+        CameraStream("color", camera, stamps, np.eye(4), Still(pictures)),
+        DepthStream("depth", camera, stamps, offset, Still(depths)),
+        Trajectory(stamps, np.tile(np.eye(4), (14, 1, 1))),
+        UNKNOWN_UP,
+        Path(),
+        "made",
+    )
+    found = check_registration(recording)
+    assert (
+        found.verdict is Verdict.LOOK_ALIKE
+        and found.look_alike == "colour is registered to depth (one camera for both)"
+    )
+    right = replace(recording, depth=replace(recording.depth, reference_from_camera=np.eye(4)))
+    assert check_registration(right).verdict is Verdict.FITS
+
+
+def test_info_check_says_it_in_a_table_in_json_and_in_the_status(plain_folder, tmp_path):
+    from typer.testing import CliRunner
+
+    from egospatial.cli import app
+
+    done = CliRunner().invoke(app, ["info", str(plain_folder), "--check"])
+    assert done.exit_code == 0 and "pose direction" in done.stdout and "not decidable" in done.stdout
+    done = CliRunner().invoke(app, ["info", str(plain_folder), "--check", "--json"])
+    findings = json.loads(done.stdout)["check"]["findings"]
+    assert {item["topic"] for item in findings} >= {"pose direction", "depth unit", "colour against depth"}
+    (tmp_path / "out").mkdir()
+    done = CliRunner().invoke(app, ["info", str(tmp_path / "none"), "--check"])
+    assert done.exit_code == 2
+
+
+@pytest.mark.samples
+def test_info_check_has_status_1_for_a_look_alike(samples_dir, tmp_path):
+    from typer.testing import CliRunner
+
+    from egospatial.cli import app
+
+    source = samples_dir / "sevenscenes_redkitchen"
+    folder = write_kitchen(source, tmp_path / "k", range(300, 420, 10), np.linalg.inv, 1)
+    done = CliRunner().invoke(app, ["info", str(folder), "--check", "--json"])
+    assert done.exit_code == 1
+    check = json.loads(done.stdout)["check"]
+    assert not check["silent"] and any("inverted" in item["look_alike"] for item in check["findings"])

@@ -42,7 +42,12 @@ def full_plain(plain_folder: Path) -> Path:
     gaze = ["timestamp_ns,x_px,y_px,depth_m", *(f"{t},{10 + i},20.5,1.25" for i, t in enumerate(stamps))]
     (plain_folder / "gaze.csv").write_text("\n".join(gaze) + "\n")
     hands = ["timestamp_ns,side,joint,x_m,y_m,z_m,confidence"]
-    hands += [f"{t},{side},{joint},0.1,0.2,{joint}e-2,0.9" for t in stamps[:3] for side in ("left", "right") for joint in (0, 4, 20)]
+    hands += [
+        f"{t},{side},{joint},0.1,0.2,{joint}e-2,0.9"
+        for t in stamps[:3]
+        for side in ("left", "right")
+        for joint in (0, 4, 20)
+    ]
     (plain_folder / "hands.csv").write_text("\n".join(hands) + "\n")
     return plain_folder
 

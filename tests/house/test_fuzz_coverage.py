@@ -46,7 +46,9 @@ def parsers() -> list[str]:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_every_registered_reader_is_fuzzed(reader):
-    assert re.search(rf"\b{reader}\b", fuzz_texts()), f"no test file with a fuzz of {LEAST} mutations speaks of {reader}"
+    assert re.search(rf"\b{reader}\b", fuzz_texts()), (
+        f"no test file with a fuzz of {LEAST} mutations speaks of {reader}"
+    )
 
 
 @pytest.mark.parametrize("parser", parsers())
