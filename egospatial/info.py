@@ -27,7 +27,8 @@ def info_command(reporter: Reporter, path: Path, format_name: str | None, check:
         document = folder_facts(path)
         if check:
             raise FrontDoorError(
-                f"{path} is an output folder; --check tests a recording: give {document['source']}, or `egospatial check`"
+                f"{path} is an output folder; --check tests a recording: give {document['source']}, or run "
+                "`egospatial check`"
             )
         _print_folder(reporter, document)
     else:

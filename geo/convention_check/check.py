@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from geo.convention_check import depth_pairs as depth_evidence
-from geo.convention_check import epipolar, points
+from geo.convention_check import epipolar
 from geo.convention_check.depth_pairs import depth_pairs
+from geo.convention_check.depth_range import check_range
 from geo.convention_check.epipolar import PicturePairs, picture_pairs
 from geo.convention_check.exchange import check_exchange
 from geo.convention_check.features import Features, FeatureStore
 from geo.convention_check.hypotheses import depth_hypotheses, pose_hypotheses, shifted_principal_point
-from geo.convention_check.depth_range import check_range
 from geo.convention_check.points import point_views
 from geo.convention_check.records import CLAIMS, CheckReport, Finding, Hypothesis, Measured, Topic, Verdict
 from geo.convention_check.registration import check_registration

@@ -110,7 +110,7 @@ def picture_pairs(recording: Recording, features: Features) -> PicturePairs | No
 def relative_pose(
     recording: Recording, stream_a: CameraStream, row_a: int, stream_b: CameraStream, row_b: int
 ) -> Float[np.ndarray, "4 4"]:
-    """camera b at its time from camera a at its time; NaN without a pose. At one time no pose is needed."""
+    """Camera b at its time from camera a at its time; NaN without a pose. At one time no pose is needed."""
     stamps: Int64[np.ndarray, "2"] = np.array([stream_a.timestamps_ns[row_a], stream_b.timestamps_ns[row_b]])
     b_from_rig, rig_from_a = se3.inverse(stream_b.reference_from_camera), stream_a.reference_from_camera
     if stamps[0] == stamps[1]:

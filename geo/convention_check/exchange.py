@@ -92,7 +92,8 @@ def _finding(verdict: Verdict, reason: str, judged: _Judged | None = None, names
     if judged is None:
         return Finding(Topic.EXCHANGE, verdict, claim, nan, "", nan, UNIT, nan, nan, 0, EVIDENCE, reason)
     return Finding(
-        Topic.EXCHANGE, verdict, claim, judged.claimed.typical(), _named(judged.order, names), judged.other.typical(), UNIT,
+        Topic.EXCHANGE, verdict, claim, judged.claimed.typical(), _named(judged.order, names), judged.other.typical(),
+        UNIT,
         judged.result.log_ratio, judged.result.sigma, judged.result.pairs, EVIDENCE, reason,
     )  # fmt: skip
 

@@ -143,7 +143,7 @@ class ZReadAsRay(_Changed):
 
 @lru_cache(maxsize=4)
 def _cosine(camera: Camera) -> Float[np.ndarray, "H W"]:
-    """z of a unit distance along each pixel's ray."""
+    """Z of a unit distance along each pixel's ray."""
     return ray_to_z_depth(np.ones((camera.height_px, camera.width_px)), camera)
 
 

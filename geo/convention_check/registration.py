@@ -97,7 +97,8 @@ def _judge(claimed: Measured, readings: dict[str, tuple[Measured, float]], pairs
 def _undecided(reason: str) -> Finding:
     nan = float("nan")
     return Finding(
-        Topic.REGISTRATION, Verdict.UNDECIDED, CLAIMS[Topic.REGISTRATION], nan, "", nan, UNIT, nan, nan, 0, EVIDENCE, reason
+        Topic.REGISTRATION, Verdict.UNDECIDED, CLAIMS[Topic.REGISTRATION], nan, "", nan, UNIT, nan, nan, 0, EVIDENCE,
+        reason,
     )  # fmt: skip
 
 
@@ -161,7 +162,7 @@ def _pixels(
     if change is None:
         return camera.project(points).pixels_xy
     centre = camera.params[2:4]
-    moved = camera.project(points + [*change.shift, 0.0]).pixels_xy
+    moved = camera.project(points + np.array([*change.shift, 0.0])).pixels_xy
     return centre + change.scale * (moved - centre)
 
 
@@ -196,7 +197,7 @@ def _fit(frames: list[_Frame], camera: Camera, color_from_depth: Float[np.ndarra
         costs: dict[tuple[float, float, float], float] = {}
         for j, k in itertools.product(range(-right, right + 1), range(-down, down + 1)):
             x, y = best[1] + j * step_px, best[2] + k * step_px
-            pixels = camera.project(points + [x * per_px, y * per_px, 0.0]).pixels_xy - camera.params[2:4]
+            pixels = camera.project(points + np.array([x * per_px, y * per_px, 0.0])).pixels_xy - camera.params[2:4]
             for i in range(-scales, scales + 1):
                 scale = best[0] + i * step_scale
                 costs[scale, x, y] = _stacked_rank(ranks, frame_of, camera.params[2:4] + scale * pixels)
@@ -242,4 +243,5 @@ def _registered_camera(camera: Camera, depth_camera: PinholeCamera) -> Camera | 
 
 def _named(change: Adjustment) -> str:
     x, y = 1000 * change.shift
-    return f"colour camera moved by ({x:+.0f}, {y:+.0f}) mm against the claim (right, down), focal length x {change.scale:.3f}"
+    moved = f"({x:+.0f}, {y:+.0f}) mm against the claim (right, down)"
+    return f"colour camera moved by {moved}, focal length x {change.scale:.3f}"

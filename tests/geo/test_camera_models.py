@@ -533,7 +533,7 @@ def test_projectaria_tools_agrees_on_random_calibrations():
     calibration = pytest.importorskip("projectaria_tools.core.calibration")
     compared = 0
     for camera in random_cameras("FISHEYE624", 10, seed=17):
-        fx, fy, *rest = camera.params
+        fx, _, *rest = camera.params
         same = replace(camera, fy_px=fx)  # projectaria's FISHEYE624 has one focal length
         theirs = calibration.CameraProjection(calibration.CameraModelType.FISHEYE624, np.array([fx, *rest]))
         rays = rays_over_the_valid_region(replace(same, valid_theta_rad=min(same.max_theta_rad, 1.3)), 60)
