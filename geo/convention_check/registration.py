@@ -130,7 +130,7 @@ def _frames(recording: Recording, depth: DepthStream) -> list[_Frame]:
 
 
 def outlines(z_depth_m: Float[np.ndarray, "H W"]) -> Bool[np.ndarray, "H W"]:
-    """Pixels beside which depth jumps to something farther; the gap without depth between the two may be some pixels."""
+    """Pixels beside which depth jumps to something farther; the gap without depth between them may be some pixels."""
     found = np.zeros(z_depth_m.shape, dtype=bool)
     for turns in range(4):
         z = np.rot90(z_depth_m, turns)
