@@ -47,7 +47,7 @@ def arc_angle(
     on_arc = (length[:, 0] > 1e-12) & (along >= 0) & (along <= _angle(far, near))
     with np.errstate(invalid="ignore"):
         beside = np.abs(np.arcsin(np.clip(off, -1, 1)))
-    return np.where(on_arc, beside, np.minimum(to_far, _angle(rays_b, near)))
+    return np.asarray(np.where(on_arc, beside, np.minimum(to_far, _angle(rays_b, near))))
 
 
 def residual_px(
@@ -114,9 +114,9 @@ def relative_pose(
     stamps: Int64[np.ndarray, "2"] = np.array([stream_a.timestamps_ns[row_a], stream_b.timestamps_ns[row_b]])
     b_from_rig, rig_from_a = se3.inverse(stream_b.reference_from_camera), stream_a.reference_from_camera
     if stamps[0] == stamps[1]:
-        return b_from_rig @ rig_from_a
+        return np.asarray(b_from_rig @ rig_from_a)
     world_from_rig = poses_of(recording.trajectory, stamps)
-    return b_from_rig @ se3.inverse(world_from_rig[1]) @ world_from_rig[0] @ rig_from_a
+    return np.asarray(b_from_rig @ se3.inverse(world_from_rig[1]) @ world_from_rig[0] @ rig_from_a)
 
 
 def _quarters(pixels: Float[np.ndarray, "K 2"], camera: Camera) -> list[np.ndarray]:
@@ -125,4 +125,4 @@ def _quarters(pixels: Float[np.ndarray, "K 2"], camera: Camera) -> list[np.ndarr
 
 
 def _angle(a: Float[np.ndarray, "K 3"], b: Float[np.ndarray, "K 3"]) -> Float[np.ndarray, "K"]:
-    return 2 * np.arcsin(np.clip(np.linalg.norm(a - b, axis=-1) / 2, 0, 1))
+    return np.asarray(2 * np.arcsin(np.clip(np.linalg.norm(a - b, axis=-1) / 2, 0, 1)))

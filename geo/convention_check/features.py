@@ -91,6 +91,7 @@ def _best(candidates: Any) -> dict[int, int]:
 def _detect(rgb: UInt8[np.ndarray, "H W 3"]) -> tuple[Float[np.ndarray, "K 2"], Float32[np.ndarray, "K 128"]]:
     import cv2
 
+    tools: Any = cv2  # its type stubs lack SIFT
     grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)
     scale = max(1.0, max(grey.shape) / _LONGEST_SIDE_PX)
     if scale > 1:
@@ -100,7 +101,7 @@ def _detect(rgb: UInt8[np.ndarray, "H W 3"]) -> tuple[Float[np.ndarray, "K 2"], 
     else:
         factor = np.ones(2)
     # without the precise upscale OpenCV's points lie a quarter of a pixel off
-    points, words = cv2.SIFT_create(nfeatures=_FEATURES, enable_precise_upscale=True).detectAndCompute(grey, None)
+    points, words = tools.SIFT_create(nfeatures=_FEATURES, enable_precise_upscale=True).detectAndCompute(grey, None)
     if words is None:
         return np.zeros((0, 2)), np.zeros((0, 128), dtype=np.float32)
     pixels = np.array([point.pt for point in points], dtype=np.float64).reshape(-1, 2)

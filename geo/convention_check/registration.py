@@ -152,7 +152,7 @@ def gradient_rank(rgb: UInt8[np.ndarray, "H W 3"]) -> Float32[np.ndarray, "H W"]
     level = np.minimum((size / max(float(size.max()), 1e-6) * 4095), 4095).astype(np.int64)
     counts = np.bincount(level.ravel(), minlength=4096)
     stronger = counts[::-1].cumsum()[::-1] - counts / 2
-    return (stronger / size.size)[level].astype(np.float32)
+    return np.asarray((stronger / size.size)[level].astype(np.float32))
 
 
 def _pixels(
@@ -163,7 +163,7 @@ def _pixels(
         return camera.project(points).pixels_xy
     centre = camera.params[2:4]
     moved = camera.project(points + np.array([*change.shift, 0.0])).pixels_xy
-    return centre + change.scale * (moved - centre)
+    return np.asarray(centre + change.scale * (moved - centre))
 
 
 def _mean_rank(frame: _Frame, pixels: Float[np.ndarray, "K 2"]) -> float:
