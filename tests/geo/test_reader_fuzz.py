@@ -56,12 +56,12 @@ def full_plain(plain_folder: Path) -> Path:
 def test_fuzz_of_the_plain_layout(full_plain, file):
     recording = open_recording(full_plain)
     assert recording.gaze is not None and len(recording.hands) == 2
-    fuzzing.fuzz(f"plain {file}", full_plain / file, lambda: read_all(full_plain, "plain"), sound)
+    fuzzing.fuzz(f"plain {file}", full_plain / file, lambda: read_all(full_plain, "plain"), sound, file.endswith("png"))
 
 
 def test_fuzz_of_depth_in_hdf5(full_plain):
     """HDF5's own parts carry checksums; what its library lets through has the size and range of a depth image."""
-    fuzzing.fuzz("plain sensor.h5", full_plain / "sensor.h5", lambda: read_all(full_plain, "plain"), sound)
+    fuzzing.fuzz("plain sensor.h5", full_plain / "sensor.h5", lambda: read_all(full_plain, "plain"), sound, True)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_fuzz_of_depth_in_hdf5(full_plain):
 def test_fuzz_of_rgbd_folders(rgbd_folder, file):
     if file == "camera-intrinsics.txt":
         (rgbd_folder / "calibration.json").unlink()
-    fuzzing.fuzz(f"rgbd {file}", rgbd_folder / file, lambda: read_all(rgbd_folder, "rgbd"), sound)
+    fuzzing.fuzz(f"rgbd {file}", rgbd_folder / file, lambda: read_all(rgbd_folder, "rgbd"), sound, file.endswith("png"))
 
 
 @pytest.mark.parametrize("name", ["trajectory", "gaze", "hands"])
