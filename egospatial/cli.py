@@ -152,13 +152,17 @@ def info(
     recording: Annotated[Path, typer.Argument(help="A recording or an output folder.")],
     format_name: Annotated[str | None, typer.Option("--format", help="Reader; default: found by itself.")] = None,
     camera: CameraName = None,
+    check: Annotated[bool, typer.Option("--check", help="Test the claimed conventions on the data.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Cameras, rates, gaps, scale, gravity of a recording; stages of an output folder."""
+    """Cameras, rates, gaps, scale, gravity of a recording; stages of an output folder.
+
+    With --check the status is 1 if another reading of the files fits the data better than the claimed one.
+    """
     with command(as_json) as reporter:
         from egospatial.info import info_command
 
-        info_command(reporter, recording, format_name, camera)
+        _exit_unless(info_command(reporter, recording, format_name, camera, check))
 
 
 @app.command()

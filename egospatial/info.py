@@ -1,7 +1,8 @@
 """``egospatial info``: what a recording is, before anything is done with it."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +13,31 @@ from egospatial.reporting import Reporter
 from egospatial.store import layout, recording_file
 from geo.recording import Recording, with_reference
 
+if TYPE_CHECKING:
+    from geo.convention_check import CheckReport, Finding
 
-def info_command(reporter: Reporter, path: Path, format_name: str | None, camera: str | None = None) -> None:
-    """Body of the command: an output folder's stages, or a recording's facts (seen through the chosen camera)."""
+
+def info_command(
+    reporter: Reporter, path: Path, format_name: str | None, camera: str | None = None, check: bool = False
+) -> bool:
+    """Body of the command: an output folder's stages, or a recording's facts (seen through the chosen camera).
+
+    Returns:
+        False if a claimed convention does not hold.
+
+    Raises:
+        FrontDoorError: conventions of an output folder are to be checked, or its camera chosen.
+    """
+    silent = True
     if (path / layout.LEDGER).is_file():
         if camera is not None:
             raise FrontDoorError(f"--camera {camera}: {path} is an output folder, whose camera is chosen already.")
         document = folder_facts(path)
+        if check:
+            raise FrontDoorError(
+                f"{path} is an output folder; --check tests a recording: give {document['source']}, or run "
+                "`egospatial check`"
+            )
         _print_folder(reporter, document)
         if document["rectification"] is not None:
             for line in rectification_facts(path).lines():
@@ -27,11 +46,65 @@ def info_command(reporter: Reporter, path: Path, format_name: str | None, camera
         from geo.readers import open_recording
 
         recording = open_recording(path, format_name)
-        document = recording_facts(recording if camera is None else with_reference(recording, camera))
+        if camera is not None:
+            recording = with_reference(recording, camera)
+        document = recording_facts(recording)
         _print_recording(reporter, document)
+        if check:
+            report = check_recording(reporter, recording)
+            document["check"], silent = check_facts(report), report.silent
     for text in document["warnings"]:
         reporter.warn(text)
     reporter.result(document)
+    return silent
+
+
+def check_recording(reporter: Reporter, recording: Recording) -> "CheckReport":
+    """Test the claimed conventions on the recording's own data and print a table."""
+    from geo.convention_check import check_conventions
+
+    reporter.note("testing the claimed conventions against their look-alikes (up to a minute)")
+    report = check_conventions(recording)
+    rows = [
+        [str(item.topic), str(item.verdict), _residual_text(item.claimed_residual, item.unit),
+         f"{_residual_text(item.look_alike_residual, item.unit)}: {item.look_alike}" if item.look_alike else "",
+         item.reason or f"{item.evidence} ({item.pairs} pairs, {_sigmas(item)})"]
+        for item in report.findings
+    ]  # fmt: skip
+    columns = ["claim", "verdict", "residual as claimed", "nearest other reading", "why"]
+    reporter.table("conventions on the recording's own data", columns, rows)
+    for item in report.alarms:
+        reporter.warn(
+            f"{item.topic}: {item.look_alike} fits better: {_residual_text(item.look_alike_residual, item.unit)} "
+            f"against {_residual_text(item.claimed_residual, item.unit)} as claimed ({item.evidence})"
+        )
+    return report
+
+
+def check_facts(report: "CheckReport") -> dict[str, Any]:
+    """The check as it stands in the JSON document; numbers that are not known are null."""
+    findings = [
+        {key: (None if isinstance(value, float) and not np.isfinite(value) else value)
+         for key, value in asdict(finding).items()}
+        for finding in report.findings
+    ]  # fmt: skip
+    return {"silent": report.silent, "findings": findings}
+
+
+def _residual_text(value: float, unit: str) -> str:
+    if not np.isfinite(value):
+        return "none"
+    return (
+        f"{value:.2f} {unit}"
+        if unit == "px"
+        else f"{100 * value:.2f} % {unit}"
+        if unit.startswith("of")
+        else f"x {value:.3g} {unit}"
+    )
+
+
+def _sigmas(item: "Finding") -> str:
+    return f"{abs(item.log_ratio) / item.sigma:.0f} sigma" if 0 < item.sigma < np.inf else "no sigma"
 
 
 def folder_facts(folder: Path) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 import json
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for fuzzing.py
 
 FRAMES = 6
 SIZE = (64, 48)  # W, H

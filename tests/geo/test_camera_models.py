@@ -2,11 +2,15 @@
 
 Independent means: projectaria-tools (FISHEYE624), OpenCV (its own models, in front of the camera), COLMAP's formulas
 written out again below in plain Python, the published formulas at 50 digits (mpmath), and a few points by hand.
+
+``EGOSPATIAL_PROPERTY_SEED`` and ``EGOSPATIAL_PROPERTY_FACTOR`` draw other and more random cameras.
 """
 
 import math
+import os
 from dataclasses import replace
 
+import fuzzing
 import numpy as np
 import pytest
 
@@ -81,9 +85,13 @@ each_camera = pytest.mark.parametrize("name", CAMERAS)
 WORST: dict[str, dict[str, float]] = {}
 
 
+_SEEDED = "EGOSPATIAL_PROPERTY_SEED" in os.environ
+
+
 def random_cameras(family, count, seed=5):
     """Cameras as calibrations give them, over the range of each coefficient that real lenses have."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, int(os.environ.get("EGOSPATIAL_PROPERTY_SEED", "0"))][: 1 + _SEEDED])
+    count *= int(os.environ.get("EGOSPATIAL_PROPERTY_FACTOR", "1"))
 
     def u(low, high, n=1):
         return rng.uniform(low, high, n).tolist()
@@ -92,6 +100,7 @@ def random_cameras(family, count, seed=5):
         f, c = u(150, 400, 2), [*u(300, 340), *u(220, 260)]
         theta = float(rng.uniform(0.8, 2.2)) if rng.random() < 0.5 else None
         coefficients = {
+            "PINHOLE": lambda: u(-2.0, 2.0),
             "RADTAN": lambda: [*u(-0.4, 0.3), *u(-0.1, 0.2), *u(-3e-3, 3e-3, 2), *u(-0.05, 0.05)],
             "KB4": lambda: [*u(-0.1, 0.1), *u(-0.05, 0.05), *u(-0.01, 0.01), *u(-2e-3, 2e-3)],
             "FISHEYE624": lambda: [
@@ -116,10 +125,11 @@ def random_cameras(family, count, seed=5):
             "EUCM": lambda: [*u(0.0, 0.9), *u(0.5, 2.0)],
             "OMNI": lambda: [*u(0.0, 2.5), *u(-0.3, 0.3), *u(-0.1, 0.1), *u(-3e-3, 3e-3, 2)],
         }[family]()
-        yield camera_from_params(family, (640, 480), [*f, *c, *coefficients], theta)
+        limit = None if family == "PINHOLE" else theta
+        yield camera_from_params(family, (640, 480), [*f, *c, *coefficients], limit)
 
 
-FAMILIES = ["RADTAN", "KB4", "FISHEYE624", "THIN_PRISM_FISHEYE", "FOV", "DOUBLE_SPHERE", "EUCM", "OMNI"]
+FAMILIES = ["PINHOLE", "RADTAN", "KB4", "FISHEYE624", "THIN_PRISM_FISHEYE", "FOV", "DOUBLE_SPHERE", "EUCM", "OMNI"]
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -175,10 +185,12 @@ def test_ray_to_pixel_to_ray_and_pixel_to_ray_to_pixel(name):
 
 @each_family
 def test_round_trips_of_random_calibrations(family):
-    worst = np.zeros(2)
+    worst, count = np.zeros(2), 0
     for camera in random_cameras(family, 25):
         worst = np.maximum(worst, check_round_trips(camera, f"{family} {camera}"))
+        count += 1
     WORST.setdefault(f"random {family}", {}).update(ray_rad=worst[0], pixel_px=worst[1])
+    fuzzing.report(kind="camera", family=family, cameras=count, ray_rad=float(worst[0]), pixel_px=float(worst[1]))
     assert worst[0] <= 1e-9 and worst[1] <= 1e-6
 
 
@@ -216,8 +228,44 @@ def test_jacobian_is_that_of_finite_differences(name):
 
 @each_family
 def test_jacobian_of_random_calibrations(family):
-    for camera in random_cameras(family, 8, seed=6):
-        assert check_jacobian(camera) < 1e-5
+    worst = max(check_jacobian(camera) for camera in random_cameras(family, 8, seed=6))
+    fuzzing.report(kind="camera", family=family, jacobian_rel=float(worst))
+    assert worst < 1e-5
+
+
+@each_family
+def test_crops_sizes_and_turns_of_random_calibrations(family):
+    """The three laws at once: a turn, then a crop, then another size; the pixel moves as each of them says."""
+    for number, camera in enumerate(random_cameras(family, 8, seed=11)):
+        turned, turned_from_camera = camera.rotated90(number % 4)
+        changed = turned.cropped(11, -7, (301, 200)).resized((150, 233))
+        points = rays_over_the_valid_region(camera, 200) * 2.0
+        before, after = camera.project(points), changed.project(points @ turned_from_camera.T)
+        u, v = before.pixels_xy.T
+        height, width = camera.height_px, camera.width_px
+        for _ in range(number % 4):
+            u, v, width, height = height - 1 - v, u, height, width
+        expected = (np.stack([u - 11, v + 7], axis=-1) + 0.5) * [150 / 301, 233 / 200] - 0.5
+        both = before.valid & after.valid & near_the_picture(camera, before.pixels_xy)
+        assert (before.valid == after.valid).mean() > 0.98 and both.sum() > 20
+        np.testing.assert_allclose(after.pixels_xy[both], expected[both], rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ("PINHOLE", "RADTAN", "FOV")])
+def test_random_fisheyes_see_beyond_90_degrees_where_their_curve_and_limit_allow(family):
+    """A ray within the model's largest angle projects and comes back, also behind the image plane."""
+    beyond = 0
+    for camera in random_cameras(family, 25, seed=13):
+        if camera.max_theta_rad < 1.75:
+            continue
+        theta = np.linspace(np.pi / 2 + 0.01, min(camera.max_theta_rad, np.pi) - 0.1, 5)
+        rays = np.stack([np.sin(theta), np.zeros(5), np.cos(theta)], axis=-1)
+        projection = camera.project(rays)
+        seen = projection.valid & near_the_picture(camera, projection.pixels_xy)
+        back = camera.unproject(projection.pixels_xy[seen])
+        assert back.valid.all() and angle_between(back.directions, rays[seen]).max(initial=0.0) <= 1e-9
+        beyond += int(seen.sum())
+    assert beyond > 0
 
 
 @each_camera
@@ -479,6 +527,41 @@ def test_projectaria_tools_agrees(params):
     for pixel, direction in zip(projection.pixels_xy, back, strict=True):
         ray = theirs.unproject(pixel)
         np.testing.assert_allclose(ray / np.linalg.norm(ray), direction, atol=1e-6)
+
+
+def test_projectaria_tools_agrees_on_random_calibrations():
+    calibration = pytest.importorskip("projectaria_tools.core.calibration")
+    compared = 0
+    for camera in random_cameras("FISHEYE624", 10, seed=17):
+        fx, _, *rest = camera.params
+        same = replace(camera, fy_px=fx)  # projectaria's FISHEYE624 has one focal length
+        theirs = calibration.CameraProjection(calibration.CameraModelType.FISHEYE624, np.array([fx, *rest]))
+        rays = rays_over_the_valid_region(replace(same, valid_theta_rad=min(same.max_theta_rad, 1.3)), 60)
+        projection = same.project(rays)
+        for ray, pixel in zip(rays[projection.valid], projection.pixels_xy[projection.valid], strict=True):
+            if ray[2] > 1e-6:
+                np.testing.assert_allclose(theirs.project(ray), pixel, rtol=0, atol=1e-6)
+                compared += 1
+    assert compared > 300
+
+
+@pytest.mark.parametrize("family", ["PINHOLE", "RADTAN", "KB4"])
+def test_opencv_agrees_on_random_calibrations(family):
+    import cv2
+
+    points = np.random.default_rng(8).uniform([-0.4, -0.3, 1], [0.4, 0.3, 2], (100, 3))
+    for camera in random_cameras(family, 10, seed=19):
+        fx, fy, cx, cy, *rest = camera.params
+        k = np.array([[fx, rest[0] if family == "PINHOLE" else 0.0, cx], [0, fy, cy], [0, 0, 1]])
+        if family == "PINHOLE":
+            pixels = (points @ k.T)[:, :2] / points[:, 2:]
+        elif family == "KB4":
+            pixels = cv2.fisheye.projectPoints(points[:, None], np.zeros(3), np.zeros(3), k, np.array(rest))[0][:, 0]
+        else:
+            pixels = cv2.projectPoints(points, np.zeros(3), np.zeros(3), k, np.array(rest))[0][:, 0]
+        ours = camera.project(points)
+        assert ours.valid.mean() > 0.5
+        np.testing.assert_allclose(ours.pixels_xy[ours.valid], pixels[ours.valid], rtol=0, atol=1e-6)
 
 
 def test_projectaria_tools_turns_a_camera_the_same_way():
