@@ -161,10 +161,12 @@ def rate_facts(timestamps_ns: np.ndarray) -> dict[str, Any]:
         return {"count": count, "duration_s": 0.0, "rate_hz": None, "longest_gap_s": None, "longest_gap_after": None}
     steps = np.diff(timestamps_ns)
     median = float(np.median(steps))
+    mean = float(timestamps_ns[-1] - timestamps_ns[0]) / (count - 1)
+    usual = median if median > 0.5 * mean else mean  # stamps in pairs: the small steps are no rate
     return {
         "count": count,
         "duration_s": float(timestamps_ns[-1] - timestamps_ns[0]) / 1e9,
-        "rate_hz": round(1e9 / median, 3) if median > 0 else None,
+        "rate_hz": round(1e9 / usual, 3) if usual > 0 else None,
         "longest_gap_s": float(steps.max()) / 1e9,
         "longest_gap_after": int(steps.argmax()),
     }

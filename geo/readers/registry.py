@@ -21,6 +21,8 @@ class Reader:
     read: Callable[[Path], Recording]
 
 
+_MAX_FOLDERS, _MAX_NAMED = 32, 3
+
 READERS: dict[str, Reader] = {
     reader.name: reader
     for reader in (
@@ -97,16 +99,35 @@ def open_recording(path: Path | str, format_name: str | None = None) -> Recordin
     report = sniff(path)
     name = format_name or report.format_name
     if name is None:
-        several = [key for key, found in report.evidence.items() if found.matches]
-        what = f"fits several formats ({', '.join(several)}): name one" if several else "is no known recording"
-        if not several and any(
-            folder.is_dir() and list_images(folder) for folder in (report.path, report.path / "images")
-        ):
-            what += f" (for images without poses, `egospatial poses {report.path} --out DIR` makes one)"
-        raise RecordingError(f"{report.path} {what}. {report.explain().replace(chr(10), ' | ')}")
+        raise RecordingError(_why_none(report))
     recording = READERS[name].read(report.path)
     if len(recording.reference.timestamps_ns) == 0:
         raise RecordingError(f"{report.path}: reader {name} found not a single frame")
     if len(recording.trajectory.timestamps_ns) == 0:
         raise RecordingError(f"{report.path}: reader {name} found not a single pose")
     return replace(recording, format_name=name)
+
+
+def _why_none(report: SniffReport) -> str:
+    """What to tell a user whose folder no single reader takes."""
+    several = [name for name, found in report.evidence.items() if found.matches]
+    if several:
+        return f"{report.path} fits several formats ({', '.join(several)}): name one with --format"
+    parts = [f"{report.path} is no known recording"]
+    parts += [f"its folder {name}/ is one ({fits}): give that" for name, fits in _recordings_below(report.path)]
+    near = [line for line, found in zip(report.explain().split("\n"), report.evidence.values(), strict=True)
+            if found.present]  # fmt: skip
+    if near:
+        parts.append("nearest: " + " | ".join(near))
+    else:
+        parts.append(f"of no format ({', '.join(READERS)}) is a single file here: docs/formats.md says what each needs")
+    if any(folder.is_dir() and list_images(folder) for folder in (report.path, report.path / "images")):
+        parts.append(f"for images without poses, `egospatial poses {report.path} --out DIR` makes one")
+    return "; ".join(parts)
+
+
+def _recordings_below(path: Path) -> list[tuple[str, str]]:
+    """Sub-folders that a reader takes, with its name; a look at the first few, not a search."""
+    folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    fits = ((entry.name, sniff(entry).format_name) for entry in folders[:_MAX_FOLDERS])
+    return [(name, found) for name, found in fits if found is not None][:_MAX_NAMED]

@@ -30,10 +30,20 @@ def test_the_choice_is_explained(plain_folder, rgbd_folder):
     assert "rgbd fits: 4 frame-*.color files" in text and "plain does not fit: no recording.json" in text
 
 
-def test_a_folder_that_is_no_recording_says_what_each_reader_misses(tmp_path):
+def test_a_folder_that_is_no_recording_says_so_and_names_what_is_near(tmp_path, rgbd_folder):
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(RecordingError, match=r"is no known recording.*no recording\.json.*frame-\*\.color files"):
+    with pytest.raises(RecordingError, match=r"is no known recording; of no format \(plain, rgbd, .* a single file"):
         open_recording(tmp_path)
+    for pose in rgbd_folder.glob("*.pose.txt"):
+        pose.unlink()
+    with pytest.raises(RecordingError, match=r"nearest: rgbd does not fit: 4 frame.*no frame-\*\.pose files"):
+        open_recording(rgbd_folder)
+
+
+def test_a_recording_one_folder_below_is_pointed_at(tmp_path, plain_folder):
+    shutil.copytree(plain_folder, tmp_path / "set" / "take 1")
+    with pytest.raises(RecordingError, match=r"its folder take 1/ is one \(plain\): give that"):
+        open_recording(tmp_path / "set")
 
 
 def test_paths_that_are_no_folder(tmp_path):
