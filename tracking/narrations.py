@@ -159,11 +159,13 @@ def _grounding(
         raise TrackingError(f"{path} line {number}: a grounding needs the name of its object, got {label!r}")
     label = label.strip()
     point = _point(path, number, label, item)
-    frame = _frame(path, number, label, item, clock)
+    frame = _frame(path, number, label, item, clock, canonical)
     where = f"narration {name}, object {label!r}"
-    if frame is None or not 0 <= frame < len(clock.stamps_ns):
+    if frame is None:
         asked = item.get("frame", item.get("timestamp_ns"))
-        warnings.append(f"{where}: frame {asked} is not in the recording (0 to {len(clock.stamps_ns) - 1}); left out")
+        numbers = canonical.source_frames
+        last = len(clock.stamps_ns) - 1 if numbers is None else int(numbers[-1])
+        warnings.append(f"{where}: frame {asked} is not in the recording (0 to {last}); left out")
         return None
     view = item.get("view", "canonical")
     if view not in ("canonical", "source"):
@@ -193,13 +195,16 @@ def _point(path: Path, number: int, label: str, item: dict[str, Any]) -> tuple[f
     return float(point[0]), float(point[1])
 
 
-def _frame(path: Path, number: int, label: str, item: dict[str, Any], clock: _Clock) -> int | None:
+def _frame(
+    path: Path, number: int, label: str, item: dict[str, Any], clock: _Clock, canonical: CanonicalRecording
+) -> int | None:
+    """Index among the frames that are there. ``frame`` counts the source's own list, with those that are missing."""
     for key in ("frame", "timestamp_ns"):
         if key in item:
             value = item[key]
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TrackingError(f"{path} line {number}: {key} of object {label!r} must be whole, got {value!r}")
-            return value if key == "frame" else clock.frame_at(value)
+            return canonical.frame_of_source(value) if key == "frame" else clock.frame_at(value)
     raise TrackingError(f"{path} line {number}: object {label!r} needs a frame or a timestamp_ns")
 
 

@@ -135,7 +135,9 @@ def read(folder: Path) -> Recording:
     narrations = folder / "narrations.jsonl"
     return Recording(
         recording_id=folder.resolve().name,
-        reference=CameraStream("camera", camera, stamps, np.eye(4), ImageFrames(files, camera.size_wh_px)),
+        reference=CameraStream(
+            "camera", camera, stamps, np.eye(4), ImageFrames(files, camera.size_wh_px), source_frames=np.array(rows)
+        ),
         depth=depth,
         trajectory=Trajectory.from_rows(stamps, poses, str(path)),
         world=world,

@@ -1,6 +1,7 @@
 """Narrations: time windows, order, views, what is left out and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,8 +92,6 @@ def test_a_point_outside_the_view_is_left_out_with_its_narration_object_and_fram
 
 
 def test_a_point_where_the_view_shows_nothing_is_left_out(tmp_path, recording):
-    from dataclasses import replace
-
     valid = recording.valid_mask.copy()
     valid[:30, :30] = False
     result = read_narrations(write(tmp_path, said(0.0, "n", [on("cup")])), replace(recording, valid_mask=valid))
@@ -102,6 +101,14 @@ def test_a_point_where_the_view_shows_nothing_is_left_out(tmp_path, recording):
 def test_a_frame_that_does_not_exist_is_left_out(tmp_path, recording):
     result = read_narrations(write(tmp_path, said(0.0, "n", [on("cup", 200)])), recording)
     assert result.narrations[0].groundings == () and "frame 200" in result.warnings[0]
+
+
+def test_frame_numbers_are_those_of_the_source_where_pictures_are_missing(tmp_path, recording):
+    """Of the source's list every third picture is there: number 30 is the eleventh of them, 31 is missing."""
+    thinned = replace(recording, source_frames=3 * np.arange(200, dtype=np.int64))
+    result = read_narrations(write(tmp_path, said(0.0, "n", [on("cup", 30), on("cup", 31), on("cup", 600)])), thinned)
+    assert [grounding.frame for grounding in result.narrations[0].groundings] == [10]
+    assert "frame 31 is not in the recording (0 to 597)" in result.warnings[0] and "frame 600" in result.warnings[1]
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "\ufeff"])

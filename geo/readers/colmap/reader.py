@@ -114,7 +114,10 @@ def _check_sizes(groups: list[Group]) -> None:
 
 def _stream(group: Group, times: dict[str, int]) -> CameraStream:
     stamps = np.array([times[key] for key in group.keys], dtype=np.int64)
-    return CameraStream(group.name, group.camera, stamps, np.eye(4), ImageFrames(group.files, group.camera.size_wh_px))
+    numbers = {key: number for number, key in enumerate(sorted(times, key=lambda key: times[key]))}
+    frames = ImageFrames(group.files, group.camera.size_wh_px)
+    places = np.array([numbers[key] for key in group.keys], dtype=np.int64)
+    return CameraStream(group.name, group.camera, stamps, np.eye(4), frames, source_frames=places)
 
 
 def _mounted(stream: CameraStream, place: Float[np.ndarray, "4 4"] | None, warnings: list[str]) -> CameraStream:
