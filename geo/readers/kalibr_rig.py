@@ -18,9 +18,10 @@ from geo.errors import PoseError, RecordingError, TimeError
 from geo.readers.euroc_layout import found_parts, layout_faults, layout_manifest
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.kalibr import CameraChain, KalibrCamera, read_kalibr
-from geo.readers.rig_manifest import RIG_SCHEMA, stamps_of, world_of
+from geo.readers.rig_manifest import RIG_SCHEMA, stamps_of
 from geo.readers.rig_pictures import RigPictures, rig_pictures
 from geo.readers.schema import load_json, validate
+from geo.readers.stated_world import stated_world
 from geo.readers.trajectory_files import NumberedPoses, read_g2o, read_trajectory_file
 from geo.recording import CameraStream, Recording
 from geo.trajectory import Trajectory
@@ -111,7 +112,9 @@ def read_rig_with(folder: Path, manifest: Any, source: Path | None = None) -> Re
         raise RecordingError(f"{rig.source}: reference_camera {name!r} is not among cameras {', '.join(cameras)}")
     reference = cameras.pop(name)
     streams = [_stream(rig, camera, reference) for camera in (reference, *cameras.values())]
-    world, turn = world_of(manifest["world"], rig.source)
+    stated = manifest["world"]
+    world = stated_world(stated["metric"], stated["up"], f"{rig.source}: world.up")
+    turn = world.world_from_source_world
     known = {camera.name: camera for camera in (reference, *cameras.values())}
     trajectory = _trajectory(rig, manifest["trajectory"], known, reference, streams[0].timestamps_ns)
     trajectory.poses_at(streams[0].timestamps_ns)  # two clocks end here, not in some later stage (FIELD P5)

@@ -27,10 +27,10 @@ from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.nerfstudio_camera import CAMERA_KEYS, NUMBER_KEYS, intrinsics_of
 from geo.readers.schema import load_json, validate
+from geo.readers.stated_world import stated_world
 from geo.recording import CameraStream, DepthSource, DepthStream, Recording
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames
-from geo.world import Gravity, World, rotation_to_z_up
 
 NOMINAL_RATE_HZ = 10
 _FILE = "transforms.json"
@@ -127,7 +127,7 @@ def read(folder: Path) -> Recording:
         "mean nothing"
     )
     _say_unused(data, frames, warnings)
-    world = _world(data, path)
+    world = stated_world(data.get("metric", False), data.get("up"), f"{path}: up")
     turn = world.world_from_source_world
     poses = se3.compose(turn, np.stack([frame.world_from_camera for frame in frames]))
     depth_files = _depth_files(folder, frames, path, warnings)
@@ -293,19 +293,6 @@ def _say_unused(data: dict[str, Any], frames: list[_Frame], warnings: list[str])
     shutter = data.get("rolling_shutter")
     if isinstance(shutter, list) and any(shutter):
         warnings.append(f"rolling shutter {str(shutter)[:60]} ({_FILE}) is not corrected")
-
-
-def _world(data: dict[str, Any], path: Path) -> World:
-    """Scale and gravity as stated; a known up becomes +z."""
-    metric = data.get("metric", False)
-    if "up" not in data:
-        return World(metric=metric, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan"))
-    numbers = [float(value) if abs(value) <= _MAX_COORDINATE else np.inf for value in data["up"]]
-    length = float(np.linalg.norm(numbers))
-    if not 1e-6 < length < np.inf:
-        raise RecordingError(f"{path}: up = {str(data['up'])[:80]} is no direction; leave it out if it is unknown")
-    turn = se3.from_rotation_translation(rotation_to_z_up(np.array(numbers) / length), np.zeros(3))
-    return World(metric=metric, gravity=Gravity.KNOWN, world_from_source_world=turn)
 
 
 def _depth_files(folder: Path, frames: list[_Frame], path: Path, warnings: list[str]) -> list[Path | None]:

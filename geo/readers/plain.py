@@ -17,11 +17,11 @@ from geo.readers.depth_files import DepthCoding, DepthImages, Hdf5Depth
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.plain_schema import PLAIN_SCHEMA
 from geo.readers.schema import load_json, validate
+from geo.readers.stated_world import stated_world
 from geo.readers.tables import read_gaze, read_hands, read_trajectory
 from geo.recording import CameraStream, DepthSource, DepthStream, FrameSource, Recording, turned_hands
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames, VideoFrames
-from geo.world import Gravity, World, rotation_to_z_up
 
 _PRINTF = re.compile(r"%(0\d+)?d")
 _NS = 1_000_000_000
@@ -101,7 +101,7 @@ def _read(path: Path, posed: bool) -> Recording:
     if posed:
         trajectory = read_trajectory(folder.file("trajectory.csv", "the poses"), folder.warnings)
     gaze_file, hands_file = folder.optional("gaze.csv"), folder.optional("hands.csv")
-    world = _world(manifest["world"], manifest_file)
+    world = stated_world(manifest["world"]["metric"], manifest["world"]["up"], f"{manifest_file}: world.up")
     turn = world.world_from_source_world
     hands = read_hands(hands_file) if hands_file else ()
     return Recording(
@@ -119,18 +119,6 @@ def _read(path: Path, posed: bool) -> Recording:
         warnings=tuple(folder.warnings),
         others=others,
     )
-
-
-def _world(entry: dict[str, Any], manifest_file: Path) -> World:
-    """Scale and gravity as stated; a known up becomes +z."""
-    if entry["up"] is None:
-        return World(metric=entry["metric"], gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan"))
-    up = np.array(entry["up"], dtype=np.float64)
-    length = float(np.linalg.norm(up))
-    if not (np.isfinite(length) and length > 1e-6):
-        raise RecordingError(f"{manifest_file}: world.up = {entry['up']} is no direction; use null for unknown")
-    turn = se3.from_rotation_translation(rotation_to_z_up(up / length), np.zeros(3))
-    return World(metric=entry["metric"], gravity=Gravity.KNOWN, world_from_source_world=turn)
 
 
 def _camera(name: str, entry: dict[str, Any]) -> Camera:

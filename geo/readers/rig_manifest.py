@@ -1,17 +1,14 @@
 """JSON schema of rig.json (docs/formats.md), and what its entries of times and world mean."""
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 
-from geo import se3
 from geo.errors import RecordingError, TimeError
 from geo.readers.rig_pictures import RigPictures
 from geo.readers.schema import Schema
-from geo.world import Gravity, World, rotation_to_z_up
 
 _NS = 1_000_000_000
 _COUNTED: Schema = {
@@ -133,19 +130,3 @@ def stamps_of(entry: Any, pictures: RigPictures, what: str) -> Int64[np.ndarray,
         i = int(fall[0])
         raise TimeError(f"{what}: time does not rise from picture {i} ({stamps[i]} ns) to {i + 1} ({stamps[i + 1]} ns)")
     return stamps
-
-
-def world_of(entry: dict[str, Any], source: Path) -> tuple[World, Float[np.ndarray, "4 4"]]:
-    """Scale and gravity as stated, and the turn that makes a known up +z.
-
-    Raises:
-        RecordingError: an up that is no direction.
-    """
-    if entry["up"] is None:
-        return World(metric=entry["metric"], gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan")), np.eye(4)
-    up = np.array([float(value) for value in entry["up"]])
-    length = float(np.linalg.norm(up)) if (np.abs(up) < 1e9).all() else float("nan")
-    if not length > 1e-6:
-        raise RecordingError(f"{source}: world.up = {entry['up']} is no direction; use null for unknown")
-    turn = se3.from_rotation_translation(rotation_to_z_up(up / length), np.zeros(3))
-    return World(metric=entry["metric"], gravity=Gravity.KNOWN, world_from_source_world=turn), turn

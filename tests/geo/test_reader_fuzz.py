@@ -10,6 +10,7 @@ import pytest
 from geo import se3
 from geo.errors import RecordingError
 from geo.readers import open_recording
+from geo.readers.plain import read_unposed
 from geo.readers.tables import read_gaze, read_hands, read_trajectory
 from geo.recording import Recording
 
@@ -57,6 +58,16 @@ def test_fuzz_of_the_plain_layout(full_plain, file):
     recording = open_recording(full_plain)
     assert recording.gaze is not None and len(recording.hands) == 2
     fuzzing.fuzz(f"plain {file}", full_plain / file, lambda: read_all(full_plain, "plain"), sound, file.endswith("png"))
+
+
+def test_fuzz_of_a_plain_folder_without_poses(full_plain):
+    (full_plain / "trajectory.csv").unlink()
+    assert len(read_unposed(full_plain).trajectory.timestamps_ns) == 0
+
+    def has_pictures(found: Recording) -> None:
+        assert len(found.reference.frames) == len(found.reference.timestamps_ns) > 0
+
+    fuzzing.fuzz("plain, no poses", full_plain / "recording.json", lambda: read_unposed(full_plain), has_pictures)
 
 
 def test_fuzz_of_depth_in_hdf5(full_plain):

@@ -23,10 +23,11 @@ from geo.readers.colmap.folder import (
 from geo.readers.colmap.records import ColmapPoints, SparseModel, check_camera_ids
 from geo.readers.colmap.streams import Group, groups_of, moments, mount
 from geo.readers.colmap.text import read_text_model
+from geo.readers.stated_world import stated_world
 from geo.recording import CameraStream, Recording, ScenePoints
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames
-from geo.world import Gravity, World, rotation_to_z_up
+from geo.world import World
 
 _MAX_COORDINATE = 1e9
 
@@ -66,7 +67,7 @@ def read(folder: Path) -> Recording:
             f"a COLMAP model holds no times: pictures are counted at a nominal {NOMINAL_RATE_HZ} Hz, so seconds and "
             f'speeds mean nothing ({MANIFEST} with "rate_hz" says otherwise)'
         )
-    world = _world(said)
+    world = stated_world(said.metric, said.up, f"{said.file}: up")
     streams = [_stream(group, times) for group in groups]
     mounts = [mount(groups[0], group) for group in groups[1:]]
     others = tuple(_mounted(stream, place, warnings) for stream, place in zip(streams[1:], mounts, strict=True))
@@ -155,15 +156,3 @@ def _scene_points(points: ColmapPoints, world: World) -> ScenePoints | None:
         return None
     turned = se3.transform_points(world.world_from_source_world, points.points)
     return ScenePoints(turned, np.full(len(turned), np.nan), points.colours)
-
-
-def _world(said: Said) -> World:
-    """Scale and gravity as ``colmap.json`` states them; a known up becomes +z."""
-    if said.up is None:
-        return World(metric=said.metric, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan"))
-    numbers = [float(value) if abs(value) <= _MAX_COORDINATE else np.inf for value in said.up]
-    length = float(np.linalg.norm(numbers))
-    if not 1e-6 < length < np.inf:
-        raise RecordingError(f"{said.file}: up = {str(said.up)[:80]} is no direction; leave it out if it is unknown")
-    turn = se3.from_rotation_translation(rotation_to_z_up(np.array(numbers) / length), np.zeros(3))
-    return World(metric=said.metric, gravity=Gravity.KNOWN, world_from_source_world=turn)

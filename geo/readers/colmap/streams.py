@@ -95,7 +95,7 @@ def _merged(cameras: dict[int, Camera]) -> dict[int, int]:
     first: dict[tuple[str, tuple[int, int], tuple[float, ...]], int] = {}
     out: dict[int, int] = {}
     for camera_id, camera in cameras.items():
-        key = (camera.model, camera.size_wh_px, tuple(np.round(camera.params, _EQUAL_DIGITS).tolist()))
+        key = (camera.model, camera.size_wh_px, tuple(round(float(value), _EQUAL_DIGITS) for value in camera.params))
         out[camera_id] = first.setdefault(key, camera_id)
     return out
 

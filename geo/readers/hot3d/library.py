@@ -20,6 +20,7 @@ ENVIRONMENT = "EGOSPATIAL_HOT3D_LIBRARY"
 _FOLDERS = ("object_library", "assets")
 _NAMES = "instance.json"
 _GLB_MAGIC, _JSON_CHUNK = b"glTF", b"JSON"
+_MAX_M = 1e3
 _MAX_DEPTH = 32
 
 
@@ -106,11 +107,16 @@ def _collect(
     if depth > _MAX_DEPTH:
         raise ValueError("nodes within nodes without end")
     node = document["nodes"][index]
-    matrix = parent @ _node_matrix(node)
+    own = _node_matrix(node)
+    if not (np.abs(own) < _MAX_M).all() or not (np.abs(parent) < _MAX_M).all():
+        raise ValueError("a part is more than a kilometre away or larger, or its place is no number")
+    matrix = parent @ own
     if "mesh" in node:
         for part in document["meshes"][node["mesh"]]["primitives"]:
             bounds = document["accessors"][part["attributes"]["POSITION"]]
             box = np.array([bounds["min"], bounds["max"]], dtype=np.float64)
+            if not (np.abs(box) < _MAX_M).all():
+                raise ValueError("a part is larger than a kilometre, or no number")
             grid = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3)
             corners.append(grid @ matrix[:3, :3].T + matrix[:3, 3])
     for child in node.get("children", []):
