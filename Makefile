@@ -16,7 +16,7 @@ demo: setup
 	$(BIN)/egospatial demo --out $(OUT)
 
 test: setup
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n auto --maxprocesses=4 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .
