@@ -64,10 +64,9 @@ def estimate(request: PosesRequest, reporter: Reporter) -> tuple[Path, Estimated
     Raises:
         InputError: the input is wrong, pycolmap is missing, no map can be built, or the folder is there already.
     """
-    from geo.slicing import slice_recording
-
     from geo.sfm.engine import load_pycolmap
     from geo.sfm.estimate import ScaleRule, estimate_poses
+    from geo.slicing import slice_recording
 
     load_pycolmap()
     unposed = open_unposed(request.source, request.rate_hz)
