@@ -24,6 +24,7 @@ from geo import se3
 from geo.cameras import Camera, PinholeCamera, RadTanCamera
 from geo.errors import CameraError, RecordingError, TimeError
 from geo.images import image_size
+from geo.nearest import nearest_rows
 from geo.readers.calibration_json import json_object, matrix_entry, pinhole_of
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence, path_inside
@@ -136,15 +137,6 @@ def _listed_file(folder: Path, path: Path, line: int, relative: str) -> Path:
     return file
 
 
-def _nearest(query: Int64[np.ndarray, "Q"], stamps: Int64[np.ndarray, "N"]) -> Int64[np.ndarray, "Q"]:
-    """Row of the nearest of rising stamps, the earlier one of two."""
-    right = np.clip(np.searchsorted(stamps, query), 1, max(1, len(stamps) - 1))
-    left = right - 1
-    right = np.minimum(right, len(stamps) - 1)
-    nearer_right = np.abs(stamps[right] - query) < np.abs(query - stamps[left])
-    return np.where(nearer_right, right, left).astype(np.int64)
-
-
 def pair_by_time(
     first_ns: Int64[np.ndarray, "N"], second_ns: Int64[np.ndarray, "M"], tolerance_ns: int = TOLERANCE_NS
 ) -> tuple[Int64[np.ndarray, "P"], Int64[np.ndarray, "P"]]:
@@ -153,8 +145,8 @@ def pair_by_time(
     Returns:
         Rows of the first and of the second, each at most once, both rising.
     """
-    to_second = _nearest(first_ns, second_ns)
-    mutual = _nearest(second_ns, first_ns)[to_second] == np.arange(len(first_ns))
+    to_second = nearest_rows(second_ns, first_ns)
+    mutual = nearest_rows(first_ns, second_ns)[to_second] == np.arange(len(first_ns))
     near = np.abs(first_ns - second_ns[to_second]) <= tolerance_ns
     rows = np.flatnonzero(mutual & near).astype(np.int64)
     return rows, to_second[rows]
@@ -178,7 +170,7 @@ def _matched(
     stamps = rgb_ns[rgb_rows]
     posed = np.zeros(len(rgb_rows), dtype=bool)
     if len(rgb_rows):
-        at_pose = trajectory.timestamps_ns[_nearest(stamps, trajectory.timestamps_ns)]
+        at_pose = trajectory.timestamps_ns[nearest_rows(trajectory.timestamps_ns, stamps)]
         posed = (np.abs(at_pose - stamps) <= TOLERANCE_NS) & np.isfinite(trajectory.poses_at(stamps)).all(axis=(1, 2))
     kept = int(posed.sum())
     text = (

@@ -9,6 +9,7 @@ from jaxtyping import Int64
 
 from geo import se3
 from geo.errors import RecordingError
+from geo.nearest import nearest_rows
 from geo.readers.aria.folder import GAZE_NAMES, POINT_NAMES, TRAJECTORY_NAMES
 from geo.readers.aria.reader import read_rig
 from geo.readers.aria.tracks import check_clock, gaze_on_frames, scene_points, z_up_world
@@ -190,10 +191,7 @@ def _frames(
             f"calibrated for {camera.mounted.camera.size_wh_px}"
         )
     on_clock = file.time_code_ns(taken) if kind == tables.ARIA else taken
-    right = np.clip(np.searchsorted(on_clock, stamps), 1, max(1, len(on_clock) - 1))
-    left = right - 1
-    right = np.minimum(right, len(on_clock) - 1)
-    nearest = np.where(np.abs(on_clock[right] - stamps) < np.abs(stamps - on_clock[left]), right, left)
+    nearest = nearest_rows(on_clock, stamps)
     near = np.abs(on_clock[nearest] - stamps) <= _FRAME_TOLERANCE_NS
     if not near.any() and kind == tables.QUEST3:
         warnings.append(f"{VRS}: not a picture within 1 ms of the times of stream {camera.stream_id}; it is left out")

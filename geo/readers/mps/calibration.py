@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from geo.errors import RecordingError, TimeError
+from geo.nearest import nearest_row
 from geo.readers.mps.columns import TIME_COLUMN, line_blocks
 from geo.readers.pose_rows import PoseRow, poses_from_rows
 from geo.readers.text_files import read_text, shown
@@ -63,10 +64,8 @@ class OnlineCalibration:
 
     def nearest(self, query_ns: int, tolerance_ns: int) -> CalibrationRecord | None:
         """Record nearest in time, the earlier one of two; None beyond the tolerance (never clamped)."""
-        right = int(np.searchsorted(self.timestamps_ns, query_ns))
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.records)]
-        best = min(around, key=lambda i: abs(int(self.timestamps_ns[i]) - query_ns))
-        return self.records[best] if abs(int(self.timestamps_ns[best]) - query_ns) <= tolerance_ns else None
+        row = nearest_row(self.timestamps_ns, query_ns, tolerance_ns)
+        return None if row is None else self.records[row]
 
 
 @dataclass(frozen=True)
