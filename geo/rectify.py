@@ -28,7 +28,7 @@ from geo.view import (
     source_pixels,
     source_to_canonical,
 )
-from geo.world import Gravity, World, rotation_to_z_up
+from geo.world import Gravity, World, turn_to_z_up
 
 __all__ = [
     "RectifiedFrames",
@@ -143,7 +143,7 @@ def _turned_world(
     estimate = gravity_of(world_from_source, sensor, image_count)
     if not estimate.ok:
         return world, np.eye(4), f"gravity is unknown and could not be estimated: {estimate.reason}"
-    turn = se3.from_rotation_translation(rotation_to_z_up(estimate.up_in_world), np.zeros(3))
+    turn = turn_to_z_up(estimate.up_in_world)
     turned = World(
         metric=world.metric,
         gravity=Gravity.ESTIMATED,

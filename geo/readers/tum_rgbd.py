@@ -33,7 +33,7 @@ from geo.readers.trajectory_files import read_tum
 from geo.recording import CameraStream, DepthStream, Recording
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames
-from geo.world import Gravity, World
+from geo.world import World
 
 TOLERANCE_NS = 20_000_000
 _LISTS = ("rgb.txt", "depth.txt", "groundtruth.txt")
@@ -90,7 +90,7 @@ def read(folder: Path) -> Recording:
             DepthImages(usable_files(depth_files, warnings), coding),
         ),
         trajectory=trajectory,
-        world=World(metric=True, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan")),
+        world=World.without_up(metric=True),
         source_dir=folder,
         format_name="tum_rgbd",
         narrations_file=narrations if narrations.is_file() else None,
