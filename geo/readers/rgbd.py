@@ -16,9 +16,10 @@ from geo import se3
 from geo.cameras import PinholeCamera
 from geo.errors import PoseError, RecordingError
 from geo.images import image_size
-from geo.readers.calibration_json import json_object, matrix_entry, pinhole_of
+from geo.readers.calibration_json import matrix_entry, pinhole_of
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence
+from geo.readers.json_values import json_object
 from geo.recording import CameraStream, DepthStream, Recording
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames

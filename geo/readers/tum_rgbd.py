@@ -25,9 +25,10 @@ from geo.cameras import Camera, PinholeCamera, RadTanCamera
 from geo.errors import CameraError, RecordingError, TimeError
 from geo.images import image_size
 from geo.nearest import nearest_rows
-from geo.readers.calibration_json import json_object, matrix_entry, pinhole_of
+from geo.readers.calibration_json import matrix_entry, pinhole_of
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence, path_inside
+from geo.readers.json_values import is_number, json_object
 from geo.readers.text_files import data_lines, nanoseconds_of, read_text
 from geo.readers.trajectory_files import read_tum
 from geo.recording import CameraStream, DepthStream, Recording
@@ -38,6 +39,7 @@ from geo.world import World
 TOLERANCE_NS = 20_000_000
 _LISTS = ("rgb.txt", "depth.txt", "groundtruth.txt")
 _COUNTS_PER_METRE = 5000.0
+_MAX_NUMBER = 1e9
 _FORMAT = (
     '{"color_K": [[fx, 0, cx], [0, fy, cy], [0, 0, 1]], "color_distortion": [k1, k2, p1, p2, k3], '
     '"depth_K": 3x3, "T_color_depth": 4x4, "depth_scale": 5000}, all but color_K optional'
@@ -204,7 +206,7 @@ def _cameras(
     pinhole = pinhole_of(color_k, color_size, f"colour images of {path.parent}")
     depth = pinhole_of(color_k if depth_k is None else depth_k, depth_size, f"depth images of {path.parent}")
     distortion = data.get("color_distortion", [])
-    if not isinstance(distortion, list) or not all(_is_number(value) for value in distortion):
+    if not isinstance(distortion, list) or not all(is_number(value, _MAX_NUMBER) for value in distortion):
         raise RecordingError(f"color_distortion in {path} must be a list k1 k2 p1 p2 [k3] of numbers")
     if len(distortion) not in (0, 4, 5):
         raise RecordingError(f"color_distortion in {path} has {len(distortion)} numbers, need k1 k2 p1 p2 [k3]")
@@ -220,14 +222,9 @@ def _cameras(
         raise CameraError(f"color_distortion in {path}: {error}") from error
 
 
-def _is_number(value: object) -> bool:
-    """True for a number of JSON that a float holds sensibly."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e9
-
-
 def _depth_scale(data: dict[str, Any], path: Path) -> float:
     """Counts of a depth image in a metre."""
     value = data.get("depth_scale", _COUNTS_PER_METRE)
-    if not _is_number(value) or not value >= 1e-3:
+    if not is_number(value, _MAX_NUMBER) or not value >= 1e-3:
         raise RecordingError(f"depth_scale in {path} = {str(value)[:40]!r} must be a positive number (counts a metre)")
     return float(value)
