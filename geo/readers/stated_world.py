@@ -1,14 +1,36 @@
-"""Scale and gravity as a manifest states them."""
+"""Scale and gravity as a manifest states them: the schema of its ``world``, and the world that it means."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from geo.errors import RecordingError
+from geo.readers.schema import Schema
 from geo.world import World
 
 _MAX_NUMBER = 1e9
 _MIN_LENGTH = 1e-6
+
+WORLD_SCHEMA: Schema = {
+    "type": "object",
+    "required": ["metric", "up"],
+    "additionalProperties": False,
+    "properties": {
+        "metric": {"type": "boolean", "description": "false: the scale is unknown"},
+        "up": {
+            "anyOf": [
+                {"description": "null (unknown)", "type": "null"},
+                {
+                    "description": "direction against gravity in world",
+                    "type": "array",
+                    "minItems": 3,
+                    "maxItems": 3,
+                    "items": {"type": "number"},
+                },
+            ]
+        },
+    },
+}
 
 
 def stated_world(metric: bool, up: Sequence[float | int] | None, what: str) -> World:
