@@ -5,6 +5,22 @@ from typing import Annotated, Any
 
 import typer
 
+from egospatial.options import (
+    CameraName,
+    ConfigFile,
+    End,
+    Every,
+    Finished,
+    FormatName,
+    Json,
+    Narrations,
+    OptionalOut,
+    OutRoot,
+    Quiet,
+    Sets,
+    StagePath,
+    Start,
+)
 from egospatial.reporting import command
 
 app = typer.Typer(
@@ -16,18 +32,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Egocentric recordings to metric 3D, tracked objects, trajectories and spatial questions.",
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Settings: .toml, .yaml or .json.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", help="One setting, e.g. rectify.width_px=512. Repeatable.")]
-Narrations = Annotated[Path | None, typer.Option(help="narrations.jsonl; default: the recording's own.")]
-Start = Annotated[float | None, typer.Option(help="Seconds from the first frame.")]
-End = Annotated[float | None, typer.Option(help="Seconds from the first frame; this moment is not included.")]
-Every = Annotated[int, typer.Option(help="Take every N-th frame (frames with grounding points are kept).")]
-CameraName = Annotated[str | None, typer.Option("--camera", help="Camera of the rig; default: its reference.")]
-OutRoot = Annotated[Path, typer.Option("--out", help="Folder that takes one folder per recording.")]
-Finished = Annotated[Path, typer.Argument(help="Output folder of one recording.")]
 
 
 @app.command()
@@ -45,7 +49,7 @@ def run(
     engine: Annotated[str, typer.Option(help="local: processes on this machine.")] = "local",
     jobs: Annotated[int, typer.Option(help="Recordings at a time.")] = 1,
     shard: Annotated[str | None, typer.Option(help="i/n: every n-th recording from the i-th.")] = None,
-    format_name: Annotated[str | None, typer.Option("--format", help="Reader; default: found by itself.")] = None,
+    format_name: FormatName = None,
     camera: CameraName = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -64,8 +68,8 @@ def run(
 
 @app.command()
 def rectify(
-    path: Annotated[Path, typer.Argument(help="A recording (then --out is needed) or an output folder.")],
-    out: Annotated[Path | None, typer.Option(help="Folder that takes one folder per recording.")] = None,
+    path: StagePath,
+    out: OptionalOut = None,
     narrations: Narrations = None,
     start: Start = None,
     end: End = None,
@@ -87,8 +91,8 @@ def rectify(
 
 def _stage_command(name: str, text: str) -> None:
     def one_stage(
-        path: Annotated[Path, typer.Argument(help="A recording (then --out is needed) or an output folder.")],
-        out: Annotated[Path | None, typer.Option(help="Folder that takes one folder per recording.")] = None,
+        path: StagePath,
+        out: OptionalOut = None,
         narrations: Narrations = None,
         start: Start = None,
         end: End = None,
@@ -150,7 +154,7 @@ def simulate(
 @app.command()
 def info(
     recording: Annotated[Path, typer.Argument(help="A recording or an output folder.")],
-    format_name: Annotated[str | None, typer.Option("--format", help="Reader; default: found by itself.")] = None,
+    format_name: FormatName = None,
     camera: CameraName = None,
     check: Annotated[bool, typer.Option("--check", help="Test the claimed conventions on the data.")] = False,
     as_json: Json = False,

@@ -6,11 +6,6 @@ fused depth. ``world`` says in which world it is told: ``canonical`` (that of ev
 about an older world is undone: nerfstudio's applied_transform and applied_scale).
 """
 
-import contextlib
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +14,7 @@ import numpy as np
 
 from egospatial.errors import FrontDoorError
 from egospatial.store import geometry_file, layout, recording_file, splats_file
-from egospatial.store.atomic import missing
+from egospatial.store.atomic import atomic_folder, missing, write_bytes
 from egospatial.view.images import write_image
 from geo.exporters import (
     PosedPictures,
@@ -74,31 +69,11 @@ def convert(folder: Path, request: ConvertRequest, target: Path | None) -> list[
     if path.exists() and not request.force:
         raise FrontDoorError(f"{path}: is there already; give --force to replace it, or another --to.")
     if single is None:
-        with _new_folder(path) as part:
+        with atomic_folder(path) as part:
             names = _WRITERS[request.what](part, folder, document, pictures, request)
         return [path / name for name in names]
     path.parent.mkdir(parents=True, exist_ok=True)
     return [_write_points(path, folder, pictures) if request.what == "ply" else _write_tum(path, pictures)]
-
-
-@contextlib.contextmanager
-def _new_folder(path: Path) -> Iterator[Path]:
-    """A folder beside ``path`` that takes its place when it is complete."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    except OSError as error:
-        raise FrontDoorError(f"{path.parent}: cannot be written: {error.strerror}") from error
-    try:
-        yield part
-        part.chmod(0o755)
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.exists():
-            path.unlink()
-        os.replace(part, path)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def pictures_of(folder: Path, document: dict[str, Any], request: ConvertRequest) -> PosedPictures:
@@ -197,8 +172,6 @@ def _write_depth(
     part: Path, folder: Path, pictures: PosedPictures, kept: list[int], request: ConvertRequest
 ) -> tuple[list[str | None], float]:
     """Fused depth as 16-bit PNG: counts times the unit are lengths in the unit of the poses; 0 is none."""
-    from egospatial.store.atomic import write_bytes
-
     reader = geometry_file.DepthReader(folder)
     poses = geometry_file.read_frames(folder).world_from_camera
     scale = 1.0

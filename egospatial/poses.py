@@ -1,10 +1,8 @@
 """``egospatial poses``: a recording without poses becomes one with, in the plain layout."""
 
-import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import numpy as np
 
 from egospatial.errors import FrontDoorError
 from egospatial.reporting import Reporter
-from egospatial.store.atomic import write_json
+from egospatial.store.atomic import atomic_folder, write_json
 from egospatial.unposed import Unposed, open_unposed
 from geo.recording import Recording
 from geo.sfm.config import PosesConfig
@@ -75,7 +73,7 @@ def estimate(request: PosesRequest, reporter: Reporter) -> tuple[Path, Estimated
     target = request.out / recording.recording_id
     if target.exists() and not request.force:
         raise FrontDoorError(f"{target}: is there already; give --force to replace it, or another --out.")
-    with _folder_beside(target) as part, tempfile.TemporaryDirectory(dir=part.parent, prefix=".poses-") as work:
+    with atomic_folder(target) as part, tempfile.TemporaryDirectory(dir=part.parent, prefix=".poses-") as work:
         found = estimate_poses(
             recording,
             Path(work),
@@ -94,28 +92,6 @@ def _thinning(timestamps_ns: np.ndarray) -> int:
     if len(timestamps_ns) < 2:
         return 1
     return max(1, round(1e9 / _ENOUGH_RATE_HZ / float(np.median(np.diff(timestamps_ns)))))
-
-
-@contextlib.contextmanager
-def _folder_beside(target: Path) -> Iterator[Path]:
-    """A folder that becomes ``target`` when all went well; an older ``target`` is replaced only then."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    except OSError as error:
-        raise FrontDoorError(f"{target.parent}: cannot be written: {error.strerror}") from error
-    try:
-        yield part
-        part.chmod(0o755)
-        if target.exists():
-            older = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
-            os.replace(target, older / "old")
-            os.replace(part, target)
-            shutil.rmtree(older)
-        else:
-            os.replace(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def write_posed(folder: Path, source: Path, unposed: Unposed, every: int, found: EstimatedPoses) -> None:
@@ -169,10 +145,11 @@ def _write_plain_again(folder: Path, source: Path, recording: Recording, found: 
 def _write_new(folder: Path, recording: Recording, found: EstimatedPoses) -> None:
     """A manifest for pictures that had none, with the camera as estimated."""
     from geo.exporters.plain import camera_entry, write_manifest
+    from geo.video import ImageFrames
 
     files = list(recording.input_files)
     pictures: dict[str, Any]
-    if recording.reference.frames.__class__.__name__ == "ImageFrames":
+    if isinstance(recording.reference.frames, ImageFrames):
         suffix = files[0].suffix.lower()
         pictures = {"images": f"images/%06d{suffix}", "first": 0}
         for i, path in enumerate(files):

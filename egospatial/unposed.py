@@ -10,7 +10,7 @@ from egospatial.errors import FrontDoorError
 from geo.cameras import PinholeCamera
 from geo.recording import CameraStream, Recording
 from geo.trajectory import Trajectory
-from geo.world import Gravity, World
+from geo.world import World
 
 _NOMINAL_RATE_HZ = 10.0
 _GUESSED_FOCAL = 1.2  # times the longer side: COLMAP's first guess, refined with the poses
@@ -66,7 +66,7 @@ def _bare(
         reference=CameraStream("camera", guess, stamps, np.eye(4), frames),
         depth=None,
         trajectory=Trajectory(np.zeros(0, dtype=np.int64), np.zeros((0, 4, 4))),
-        world=World(metric=False, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan")),
+        world=World.without_up(metric=False),
         source_dir=folder,
         format_name="pictures",
         input_files=tuple(files),

@@ -1,6 +1,13 @@
 """Errors of the geometry room; see ``cuda_kernels.errors`` for the tree."""
 
+from collections.abc import Sequence
+
 from cuda_kernels.errors import InputError
+
+
+def listed(names: Sequence[object], most: int) -> str:
+    """The first few of some names, numbers or paths for a message, and dots if there are more."""
+    return ", ".join(str(name) for name in names[:most]) + (" ..." if len(names) > most else "")
 
 
 class GeoError(InputError):

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from geo import se3
 from geo.errors import PoseError, TimeError
 from geo.trajectory import DEFAULT_MAX_GAP_NS, Trajectory
-from geo.world import rotation_to_z_up
+from geo.world import turn_to_z_up
 
 _MAX_ROWS = 65536
 _MAX_READOUT_NS = 10_000_000_000
@@ -124,7 +124,7 @@ def aligned_to_gravity(trajectory: Trajectory, up_in_world: Float[np.ndarray, "3
         PoseError: ``up_in_world`` is zero or not finite.
     """
     up = -up_from_gravity(up_in_world)
-    turn = se3.from_rotation_translation(rotation_to_z_up(up), np.zeros(3))
+    turn = turn_to_z_up(up)
     return ZUp(in_other_world(trajectory, turn), turn)
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 from geo import se3
 from geo.cameras import Camera, PinholeCamera
 from geo.errors import RecordingError
+from geo.nearest import nearest_row
 from geo.trajectory import Trajectory
 from geo.world import World
 
@@ -130,7 +131,7 @@ class GivenObject:
         """Pose nearest in time; None beyond the tolerance. A static object has its one pose at all times."""
         if self.static:
             return np.asarray(self.world_from_object[0])
-        row = Trajectory(self.timestamps_ns, self.world_from_object).nearest(timestamp_ns, tolerance_ns)
+        row = nearest_row(self.timestamps_ns, timestamp_ns, tolerance_ns)
         return None if row is None else np.asarray(self.world_from_object[row])
 
 
@@ -151,6 +152,11 @@ class HandTrack:
     timestamps_ns: Int64[np.ndarray, "T"]
     joints_in_world: Float[np.ndarray, "T 21 3"]
     confidence: Float[np.ndarray, "T"]
+
+    def joints_at(self, timestamp_ns: int, tolerance_ns: int) -> Float[np.ndarray, "21 3"] | None:
+        """Joints in world at the time nearest to this one (NaN: not seen); None beyond the tolerance."""
+        row = nearest_row(self.timestamps_ns, timestamp_ns, tolerance_ns)
+        return None if row is None else np.asarray(self.joints_in_world[row])
 
 
 def turned_hands(hands: tuple[HandTrack, ...], new_from_old: Float[np.ndarray, "4 4"]) -> tuple[HandTrack, ...]:
@@ -213,13 +219,8 @@ class SensorDepth:
 
     def nearest(self, timestamp_ns: int, tolerance_ns: int) -> int | None:
         """Index of the depth image nearest in time, or None beyond the tolerance or without a pose."""
-        if len(self.timestamps_ns) == 0:
-            return None
-        right = int(np.searchsorted(self.timestamps_ns, timestamp_ns))
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.timestamps_ns)]
-        best = min(around, key=lambda i: abs(int(self.timestamps_ns[i]) - timestamp_ns))
-        near = abs(int(self.timestamps_ns[best]) - timestamp_ns) <= tolerance_ns
-        return best if near and bool(np.isfinite(self.world_from_camera[best]).all()) else None
+        best = nearest_row(self.timestamps_ns, timestamp_ns, tolerance_ns)
+        return best if best is not None and bool(np.isfinite(self.world_from_camera[best]).all()) else None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from jaxtyping import Float, UInt8
 from cuda_kernels.remap_table import RemapTable, make_table
 from geo import se3
 from geo.cameras import Camera, PinholeCamera
-from geo.errors import ShapeError
+from geo.errors import ShapeError, listed
 from geo.gravity import GravityEstimate, estimate_up
 from geo.recording import (
     CanonicalRecording,
@@ -28,7 +28,7 @@ from geo.view import (
     source_pixels,
     source_to_canonical,
 )
-from geo.world import Gravity, World, rotation_to_z_up
+from geo.world import Gravity, World, turn_to_z_up
 
 __all__ = [
     "RectifiedFrames",
@@ -132,7 +132,7 @@ def _pose_warnings(world_from_camera: Float[np.ndarray, "N 4 4"]) -> list[str]:
     lost = np.flatnonzero(~np.isfinite(world_from_camera).all(axis=(1, 2)))
     if not len(lost):
         return []
-    named = ", ".join(str(i) for i in lost[:10]) + (" ..." if len(lost) > 10 else "")
+    named = listed(lost.tolist(), 10)
     return [f"{len(lost)} of {len(world_from_camera)} frames have no pose (frames {named})"]
 
 
@@ -143,7 +143,7 @@ def _turned_world(
     estimate = gravity_of(world_from_source, sensor, image_count)
     if not estimate.ok:
         return world, np.eye(4), f"gravity is unknown and could not be estimated: {estimate.reason}"
-    turn = se3.from_rotation_translation(rotation_to_z_up(estimate.up_in_world), np.zeros(3))
+    turn = turn_to_z_up(estimate.up_in_world)
     turned = World(
         metric=world.metric,
         gravity=Gravity.ESTIMATED,

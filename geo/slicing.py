@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from geo.errors import RecordingError, TimeError
+from geo.nearest import nearest_rows
 from geo.recording import CameraStream, DepthSource, DepthStream, PickedFrames, Recording
 
 NS = 1_000_000_000
@@ -86,9 +87,6 @@ def _sliced_depth(depth: DepthStream, kept_ns: Int64[np.ndarray, "K"], every: in
     stamps = depth.timestamps_ns
     if not len(stamps):
         return None
-    right = np.clip(np.searchsorted(stamps, kept_ns), 1, max(len(stamps) - 1, 1))
-    left = right - 1
-    right = np.minimum(right, len(stamps) - 1)
-    nearest = np.where(kept_ns - stamps[left] <= stamps[right] - kept_ns, left, right)
+    nearest = nearest_rows(stamps, kept_ns)
     picks = np.unique(nearest) if every > 1 else np.arange(int(nearest.min()), int(nearest.max()) + 1)
     return replace(depth, timestamps_ns=stamps[picks], frames=PickedDepth(depth.frames, picks.tolist()))

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 
 from geo import se3
 from geo.errors import PoseError, TimeError
+from geo.nearest import nearest_row
 
 _EQUAL_POSE_TOLERANCE = 1e-9
 DEFAULT_MAX_GAP_NS = 300_000_000
@@ -92,12 +93,7 @@ class Trajectory:
 
     def nearest(self, query_ns: int, tolerance_ns: int) -> int | None:
         """Row whose stamp is nearest, the earlier one of two; None beyond the tolerance (never clamped)."""
-        if len(self.timestamps_ns) == 0:
-            return None
-        right = int(np.searchsorted(self.timestamps_ns, query_ns))
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.timestamps_ns)]
-        best = min(around, key=lambda i: abs(int(self.timestamps_ns[i]) - query_ns))
-        return best if abs(int(self.timestamps_ns[best]) - query_ns) <= tolerance_ns else None
+        return nearest_row(self.timestamps_ns, query_ns, tolerance_ns)
 
     def gaps(self, max_gap_ns: int = DEFAULT_MAX_GAP_NS) -> Int64[np.ndarray, "G 2"]:
         """Start and end of every span longer than ``max_gap_ns`` without a pose."""

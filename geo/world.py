@@ -30,10 +30,25 @@ class World:
     up_sigma_rad: float = 0.0
     world_from_source_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))
 
+    @classmethod
+    def without_up(cls, metric: bool) -> "World":
+        """The world of files that do not say which way is up: their own, unturned."""
+        return cls(metric=metric, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan"))
+
+    @classmethod
+    def with_up(cls, metric: bool, up_in_source: Float[np.ndarray, "3"]) -> "World":
+        """The world of files that say which way is up (unit, in their own world), turned so that it is +z."""
+        return cls(metric=metric, gravity=Gravity.KNOWN, world_from_source_world=turn_to_z_up(up_in_source))
+
     @property
     def has_up(self) -> bool:
         """True if +z may be used as up (then mind ``up_sigma_rad``)."""
         return self.gravity is not Gravity.UNKNOWN
+
+
+def turn_to_z_up(up: Float[np.ndarray, "3"]) -> Float[np.ndarray, "4 4"]:
+    """``rotation_to_z_up`` as a transform about the origin: takes the old world to the one with +z up."""
+    return se3.from_rotation_translation(rotation_to_z_up(up), np.zeros(3))
 
 
 def rotation_to_z_up(up: Float[np.ndarray, "3"]) -> Float[np.ndarray, "3 3"]:

@@ -16,14 +16,9 @@ def joints_at(hands: tuple[HandTrack, ...], timestamp_ns: int) -> Float64[np.nda
     """Finite joints of all hands at the time stamp nearest to a frame (at most 60 ms away)."""
     found = [np.zeros((0, 3))]
     for hand in hands:
-        if len(hand.timestamps_ns) == 0:
-            continue
-        right = int(np.searchsorted(hand.timestamps_ns, timestamp_ns))
-        around = [i for i in (right - 1, right) if 0 <= i < len(hand.timestamps_ns)]
-        best = min(around, key=lambda i: abs(int(hand.timestamps_ns[i]) - timestamp_ns))
-        if abs(int(hand.timestamps_ns[best]) - timestamp_ns) <= _MAX_AGE_NS:
-            joints = np.asarray(hand.joints_in_world[best], dtype=np.float64)
-            found.append(joints[np.isfinite(joints).all(axis=1)])
+        joints = hand.joints_at(timestamp_ns, _MAX_AGE_NS)
+        if joints is not None:
+            found.append(joints[np.isfinite(joints).all(axis=1)].astype(np.float64))
     return np.concatenate(found)
 
 

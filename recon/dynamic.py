@@ -260,10 +260,9 @@ def _joints_at(canonical: CanonicalRecording, frame: int) -> list[tuple[str, Flo
     out = []
     stamp = int(canonical.timestamps_ns[frame])
     for hand in canonical.hands:
-        if len(hand.timestamps_ns):
-            nearest = int(np.argmin(np.abs(hand.timestamps_ns - stamp)))
-            if abs(int(hand.timestamps_ns[nearest]) - stamp) <= 60_000_000:
-                out.append((hand.side, hand.joints_in_world[nearest]))
+        joints = hand.joints_at(stamp, 60_000_000)
+        if joints is not None:
+            out.append((hand.side, joints))
     return out
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from geo.nearest import nearest_row
 from geo.recording import CanonicalRecording
 from geo.view import source_to_canonical
 from tracking.errors import TrackingError
@@ -34,8 +35,7 @@ class _Clock:
 
     def frame_at(self, timestamp_ns: int) -> int | None:
         """Nearest frame, None if further away than one frame period."""
-        nearest = int(np.argmin(np.abs(self.stamps_ns - timestamp_ns)))
-        return nearest if abs(int(self.stamps_ns[nearest]) - timestamp_ns) <= self.period_ns else None
+        return nearest_row(self.stamps_ns, timestamp_ns, self.period_ns)
 
 
 def read_narrations(path: Path, canonical: CanonicalRecording) -> NarrationSet:

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,34 @@ def atomic_path(path: Path) -> Iterator[Path]:
             raise known from error
         raise
     flush_folder(path.parent)
+
+
+@contextlib.contextmanager
+def atomic_folder(target: Path) -> Iterator[Path]:
+    """Give a temporary folder beside ``target`` that takes its place when all went well.
+
+    An older ``target`` (a folder or a file) is replaced only then; on any failure it stays as it was.
+
+    Raises:
+        StoreError: the parent folder cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise StoreError(f"{target.parent}: cannot be written: {error.strerror}") from error
+    try:
+        yield part
+        part.chmod(0o755)
+        if target.exists():
+            older = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
+            os.replace(target, older / "old")
+            os.replace(part, target)
+            shutil.rmtree(older)
+        else:
+            os.replace(part, target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

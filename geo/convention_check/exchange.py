@@ -17,6 +17,7 @@ from geo.convention_check.features import Features, Matches
 from geo.convention_check.pairs import frame_pairs, posed_rows
 from geo.convention_check.records import CLAIMS, Finding, Measured, Topic, Verdict
 from geo.convention_check.statistics import Comparison, compare
+from geo.nearest import nearest_row
 from geo.recording import CameraStream, Recording
 
 EVIDENCE = "points seen by two cameras, and by one over time"
@@ -123,7 +124,8 @@ def _matches(recording: Recording, streams: list[CameraStream], features: Featur
     reference = streams[0]
     rows = np.unique(np.linspace(0, len(reference.timestamps_ns) - 1, _INSTANTS).astype(np.int64))
     for row in rows.tolist() if len(reference.timestamps_ns) else []:
-        at = {stream.name: _row_at(stream, int(reference.timestamps_ns[row])) for stream in streams}
+        instant = int(reference.timestamps_ns[row])
+        at = {stream.name: nearest_row(stream.timestamps_ns, instant, _SAME_TIME_NS) for stream in streams}
         seeing = [(name, there) for name, there in at.items() if there is not None]
         for (a, row_a), (b, row_b) in itertools.combinations(seeing, 2):
             out.append(features.matches(a, row_a, b, row_b))
@@ -133,13 +135,6 @@ def _matches(recording: Recording, streams: list[CameraStream], features: Featur
         for a, b in posed[pairs[:: max(1, len(pairs) // _PAIRS_OVER_TIME)]].tolist():
             out.append(features.matches(stream.name, a, stream.name, b))
     return [matches for matches in out if matches is not None]
-
-
-def _row_at(stream: CameraStream, timestamp_ns: int) -> int | None:
-    if len(stream.timestamps_ns) == 0:
-        return None
-    row = int(np.argmin(np.abs(stream.timestamps_ns - timestamp_ns)))
-    return row if abs(int(stream.timestamps_ns[row]) - timestamp_ns) <= _SAME_TIME_NS else None
 
 
 @dataclass

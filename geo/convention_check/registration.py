@@ -19,6 +19,7 @@ from geo.convention_check.records import CLAIMS, Finding, Measured, Topic, Verdi
 from geo.convention_check.statistics import compare
 from geo.depth import unproject
 from geo.errors import RecordingError
+from geo.nearest import nearest_rows
 from geo.recording import DepthStream, Recording
 
 UNIT = "of the picture"
@@ -108,10 +109,7 @@ def _frames(recording: Recording, depth: DepthStream) -> list[_Frame]:
     if len(stamps) == 0:
         return []
     half_step = int(np.median(np.diff(stamps))) // 2 if len(stamps) > 1 else 0
-    near = np.clip(np.searchsorted(stamps, depth.timestamps_ns), 1, max(1, len(stamps) - 1))
-    later = np.minimum(near, len(stamps) - 1)
-    earlier_is_nearer = np.abs(stamps[near - 1] - depth.timestamps_ns) <= np.abs(stamps[later] - depth.timestamps_ns)
-    near = np.where(earlier_is_nearer, near - 1, later)
+    near = nearest_rows(stamps, depth.timestamps_ns)
     together = np.flatnonzero(np.abs(stamps[near] - depth.timestamps_ns) <= min(half_step, 20_000_000))
     places = np.unique(np.linspace(0, max(len(together) - 1, 0), _FRAMES).astype(np.int64))
     chosen: Int64[np.ndarray, "F"] = together[places[: len(together)]]

@@ -1,6 +1,5 @@
 """calibration.json beside RGB-D data: matrices by name, and the camera of a calibration matrix."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +8,6 @@ from jaxtyping import Float
 
 from geo.cameras import PinholeCamera
 from geo.errors import GeoError, RecordingError
-
-
-def json_object(path: Path) -> dict[str, Any]:
-    """Content of a JSON file that must be an object.
-
-    Raises:
-        RecordingError: it cannot be read, is no JSON, or another thing than an object.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise RecordingError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise RecordingError(f"{path} is no JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise RecordingError(f"{path} must hold a JSON object")
-    return data
 
 
 def matrix_entry(

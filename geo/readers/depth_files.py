@@ -10,7 +10,7 @@ from jaxtyping import Float32, Shaped
 
 from geo.cameras import Camera
 from geo.depth import clean_depth, ray_to_z_depth
-from geo.errors import RecordingError
+from geo.errors import RecordingError, listed
 from geo.images import damage, read_raw
 
 
@@ -73,7 +73,7 @@ def usable_files(depth_files: list[Path], warnings: list[str]) -> list[Path | No
     if len(bad) == len(depth_files):
         raise RecordingError(f"depth image {bad[0]} is cut off or no PNG, and so are all others")
     if bad:
-        names = ", ".join(str(path) for path in bad[:3]) + (" ..." if len(bad) > 3 else "")
+        names = listed(bad, 3)
         warnings.append(f"{len(bad)} depth images are cut off or no PNG; these frames have no sensor depth: {names}")
     return [None if path in bad else path for path in depth_files]
 

@@ -28,7 +28,7 @@ from geo.readers.trajectory_files import NumberedPoses
 from geo.recording import CameraStream, FrameSource, Recording, ScenePoints
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames, VideoFrames
-from geo.world import Gravity, World
+from geo.world import World
 
 _OTHERS = ("recording.json", "transforms.json", "rig.json", "calibration.json", "cameras.json")
 _LOOKS = re.compile(rb'frame_\d{10}\.jpe?g"|"camera"\s*:\s*\{[^{}]*"model"')
@@ -115,7 +115,7 @@ def read(folder: Path) -> Recording:
         ),
         depth=None,
         trajectory=trajectory,
-        world=World(metric=False, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan")),
+        world=World.without_up(metric=False),
         source_dir=folder,
         format_name="epic_fields",
         narrations_file=narrations if narrations.is_file() else None,

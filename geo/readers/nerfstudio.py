@@ -21,7 +21,7 @@ from jaxtyping import Float, Int64
 from geo import se3
 from geo.cameras import Camera
 from geo.depth_rectify import pinhole_for, rectified_depth
-from geo.errors import CameraError, PoseError, RecordingError
+from geo.errors import CameraError, PoseError, RecordingError, listed
 from geo.images import IMAGE_SUFFIXES, image_size, natural_key
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence, path_inside
@@ -115,11 +115,11 @@ def read(folder: Path) -> Recording:
     data = load_json(path)
     validate(data, _SCHEMA, path)
     warnings: list[str] = []
-    listed = _frames(folder, data, path)
-    rows = [i for i, frame in enumerate(listed) if frame.file is not None]
-    frames = [listed[i] for i in rows]
+    entries = _frames(folder, data, path)
+    rows = [i for i, frame in enumerate(entries) if frame.file is not None]
+    frames = [entries[i] for i in rows]
     files = [frame.file for frame in frames if frame.file is not None]
-    _say_missing(listed, path, warnings)
+    _say_missing(entries, path, warnings)
     camera = _camera(data, frames, files[0], path, warnings)
     stamps = np.array(rows, dtype=np.int64) * _STEP_NS
     warnings.append(
@@ -236,21 +236,21 @@ def _original_from_file(data: dict[str, Any], path: Path) -> Float[np.ndarray, "
     return np.asarray(original, dtype=np.float64)
 
 
-def _say_missing(listed: list[_Frame], path: Path, warnings: list[str]) -> None:
+def _say_missing(entries: list[_Frame], path: Path, warnings: list[str]) -> None:
     """Count and name listed images that do not exist.
 
     Raises:
         RecordingError: none exists.
     """
-    missing = [frame.name for frame in listed if frame.file is None]
+    missing = [frame.name for frame in entries if frame.file is None]
     if not missing:
         return
-    names = ", ".join(missing[:_LISTED]) + (" ..." if len(missing) > _LISTED else "")
-    if len(missing) == len(listed):
+    names = listed(missing, _LISTED)
+    if len(missing) == len(entries):
         raise RecordingError(
-            f"not one of the {len(listed)} images that {path} lists exists ({names}); paths count from {path.parent}"
+            f"not one of the {len(entries)} images that {path} lists exists ({names}); paths count from {path.parent}"
         )
-    warnings.append(f"{len(missing)} of {len(listed)} images in {_FILE} do not exist and are left out: {names}")
+    warnings.append(f"{len(missing)} of {len(entries)} images in {_FILE} do not exist and are left out: {names}")
 
 
 def _camera(data: dict[str, Any], frames: list[_Frame], first_image: Path, path: Path, warnings: list[str]) -> Camera:
@@ -270,7 +270,7 @@ def _camera(data: dict[str, Any], frames: list[_Frame], first_image: Path, path:
         if entry != own[0] and not intrinsics_of(shared | entry, shown, frame.place).equals(first)
     ]
     if others:
-        names = ", ".join(frame.name for frame in others[:5]) + (" ..." if len(others) > 5 else "")
+        names = listed([frame.name for frame in others], 5)
         raise CameraError(
             f"{path}: {len(others)} of {len(frames)} frames have another camera than {frames[0].name} ({names}); one "
             "camera can be read so far: keep the frames of one in transforms.json"

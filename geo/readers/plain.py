@@ -1,6 +1,5 @@
 """This project's own layout (docs/formats.md): recording.json, trajectory.csv, videos, optional tables."""
 
-import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +15,7 @@ from geo.errors import CameraError, GeoError, RecordingError, TimeError
 from geo.readers.depth_files import DepthCoding, DepthImages, Hdf5Depth
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.plain_schema import PLAIN_SCHEMA
+from geo.readers.printf_files import pattern_files, pattern_numbers
 from geo.readers.schema import load_json, validate
 from geo.readers.stated_world import stated_world
 from geo.readers.tables import read_gaze, read_hands, read_trajectory
@@ -23,7 +23,6 @@ from geo.recording import CameraStream, DepthSource, DepthStream, FrameSource, R
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames, VideoFrames
 
-_PRINTF = re.compile(r"%(0\d+)?d")
 _NS = 1_000_000_000
 _CLOCKS_APART_MS = 20.0
 
@@ -247,32 +246,15 @@ def _listed_count(entry: dict[str, Any]) -> int | None:
 
 def _numbered(folder: _Folder, pattern: str, name: str, count: int | None, first: int | None) -> list[Path]:
     """Files of a printf pattern, in the order of their numbers; a gap is an error that names the missing file."""
-    path_inside(folder.path, pattern, f"images of camera {name!r}")
-    if len(_PRINTF.findall(pattern)) != 1 or pattern.count("%") != 1:
-        raise RecordingError(f"images of camera {name!r} = {pattern!r} needs exactly one number such as %06d")
-    head, tail = pattern[: pattern.index("%")], _PRINTF.split(pattern)[-1]
-    if "/" in tail:
-        raise RecordingError(f"images of camera {name!r} = {pattern!r}: the number must be in the file's name")
-    parent = (folder.path / pattern).parent
-    stem = head.rsplit("/", 1)[-1]
-    regex = re.compile(re.escape(stem) + r"(\d+)" + re.escape(tail))
-    matches = [regex.fullmatch(entry.name) for entry in parent.iterdir()] if parent.is_dir() else []
-    numbers = sorted({int(match[1]) for match in matches if match and pattern_name(pattern, match) == match.string})
+    what = f"camera {name!r}"
+    numbers = pattern_numbers(folder.path, pattern, what)
     if not numbers:
-        raise RecordingError(f"images of camera {name!r}: no file fits {folder.path / pattern}")
+        raise RecordingError(f"{what}: no file fits {folder.path / pattern}")
     start = first if first is not None else min(numbers[0], 1)
     stop = start + count if count is not None else numbers[-1] + 1
-    files = [path_inside(folder.path, pattern % number, f"images of camera {name!r}") for number in range(start, stop)]
-    for file in files:
-        if not file.is_file():
-            raise RecordingError(f"image {file} is missing (camera {name!r})")
+    files = pattern_files(folder.path, pattern, range(start, stop), what)
     folder.inputs.extend(files)
     return files
-
-
-def pattern_name(pattern: str, match: re.Match[str]) -> str:
-    """File name that the pattern gives for a matched number (``%06d`` does not mean ``1.png``)."""
-    return (pattern % int(match[1])).rsplit("/", 1)[-1]
 
 
 def _depth(folder: _Folder, others: dict[str, dict[str, Any]]) -> DepthStream | None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from geo.readers.stated_world import WORLD_SCHEMA
+
 _MATRIX = {
     "type": "array",
     "minItems": 4,
@@ -90,26 +92,7 @@ PLAIN_SCHEMA: dict[str, Any] = {
         "format": {"const": "egospatial/1"},
         "id": {"type": "string", "pattern": r"^[^/\\\x00-\x1f.][^/\\\x00-\x1f]*$"},
         "reference_camera": {"type": "string", "description": "the camera that trajectory.csv and gaze.csv speak of"},
-        "world": {
-            "type": "object",
-            "required": ["metric", "up"],
-            "additionalProperties": False,
-            "properties": {
-                "metric": {"type": "boolean", "description": "false: the scale is unknown"},
-                "up": {
-                    "anyOf": [
-                        {"description": "null (unknown)", "type": "null"},
-                        {
-                            "description": "direction against gravity in world",
-                            "type": "array",
-                            "minItems": 3,
-                            "maxItems": 3,
-                            "items": {"type": "number"},
-                        },
-                    ]
-                },
-            },
-        },
+        "world": WORLD_SCHEMA,
         "cameras": {"type": "object", "minProperties": 1, "additionalProperties": _CAMERA},
         "source": {"description": "where the recording comes from; free"},
         "notes": {"description": "free"},

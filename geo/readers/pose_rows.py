@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geo import se3
-from geo.errors import PoseError, RecordingError
+from geo.errors import PoseError, RecordingError, listed
 
 UNIT_TOLERANCE = 1e-3
 _ZERO_QUAT = 1e-8
@@ -79,7 +79,7 @@ def poses_from_numbers(
     poses[known] = se3.from_rotation_translation(se3.rotation_from_quat_wxyz(quat[known]), translation[known])
     gaps = np.flatnonzero(~known)
     if len(gaps):
-        named = ", ".join(str(places[i]) for i in gaps[:_LISTED]) + (" ..." if len(gaps) > _LISTED else "")
+        named = listed([places[i] for i in gaps.tolist()], _LISTED)
         warnings.append(f"{path.name}: {len(gaps)} rows without a finite pose are gaps ({kind}s {named})")
     return poses
 

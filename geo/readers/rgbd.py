@@ -16,13 +16,14 @@ from geo import se3
 from geo.cameras import PinholeCamera
 from geo.errors import PoseError, RecordingError
 from geo.images import image_size
-from geo.readers.calibration_json import json_object, matrix_entry, pinhole_of
+from geo.readers.calibration_json import matrix_entry, pinhole_of
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence
+from geo.readers.json_values import json_object
 from geo.recording import CameraStream, DepthStream, Recording
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames
-from geo.world import Gravity, World
+from geo.world import World
 
 _NAME = re.compile(r"frame-(\d+)\.(color\.(?:png|jpe?g)|depth\.png|pose\.txt)", re.IGNORECASE)
 _RATE_HZ = 30
@@ -86,7 +87,7 @@ def read(folder: Path) -> Recording:
         reference=CameraStream("color", color, stamps, np.eye(4), ImageFrames(color_files, color.size_wh_px)),
         depth=DepthStream("depth", depth, stamps, color_from_depth, DepthImages(usable, coding)),
         trajectory=trajectory,
-        world=World(metric=True, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan")),
+        world=World.without_up(metric=True),
         source_dir=folder,
         format_name="rgbd",
         narrations_file=narrations if narrations.is_file() else None,

@@ -1,4 +1,4 @@
-"""JSON schema of rig.json (docs/formats.md), and what its entries of times and world mean."""
+"""JSON schema of rig.json (docs/formats.md), and what its entries of times mean."""
 
 from fractions import Fraction
 from typing import Any
@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from geo.errors import RecordingError, TimeError
 from geo.readers.rig_pictures import RigPictures
 from geo.readers.schema import Schema
+from geo.readers.stated_world import WORLD_SCHEMA
 
 _NS = 1_000_000_000
 _COUNTED: Schema = {
@@ -74,26 +75,7 @@ RIG_SCHEMA: Schema = {
                 "numbers": {"anyOf": [{"description": '"frames"', "const": "frames"}, _COUNTED]},
             },
         },
-        "world": {
-            "type": "object",
-            "required": ["metric", "up"],
-            "additionalProperties": False,
-            "properties": {
-                "metric": {"type": "boolean"},
-                "up": {
-                    "anyOf": [
-                        {"description": "null (unknown)", "type": "null"},
-                        {
-                            "description": "direction against gravity in world",
-                            "type": "array",
-                            "minItems": 3,
-                            "maxItems": 3,
-                            "items": {"type": "number"},
-                        },
-                    ]
-                },
-            },
-        },
+        "world": WORLD_SCHEMA,
     },
 }
 

@@ -1,6 +1,5 @@
 """Pictures of one camera of a rig: a video, or numbered images of which every n-th is this camera's."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ from jaxtyping import Int64
 from geo.errors import RecordingError
 from geo.images import image_size
 from geo.readers.evidence import path_inside
+from geo.readers.printf_files import pattern_files, pattern_numbers
 from geo.recording import FrameSource
 from geo.video import ImageFrames, VideoFrames
-
-_PRINTF = re.compile(r"%(0\d{1,2})?d", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -85,23 +83,7 @@ def numbered_files(
     Raises:
         RecordingError: no such pattern, no file, or one is missing (its path is named).
     """
-    path_inside(folder, pattern, f"{what}: images")
-    if len(_PRINTF.findall(pattern)) != 1 or pattern.count("%") != 1:
-        raise RecordingError(f"{what}: images = {pattern!r} needs exactly one number such as %d or %06d")
-    stem, tail = _split(pattern)
-    if "/" in tail:
-        raise RecordingError(f"{what}: images = {pattern!r}: the number must be in the file's name")
-    parent = (folder / pattern).parent
-    shape = re.compile(re.escape(stem) + r"(\d{1,19})" + re.escape(tail), re.ASCII)
-    try:
-        names = [entry.name for entry in parent.iterdir()] if parent.is_dir() else []
-    except OSError as error:
-        raise RecordingError(f"{what}: images = {pattern!r} cannot be listed: {error}") from error
-    found = sorted(
-        int(match[1])
-        for name in names
-        if (match := shape.fullmatch(name)) and (pattern % int(match[1])).rsplit("/", 1)[-1] == name
-    )
+    found = pattern_numbers(folder, pattern, what)
     start = first if first is not None else found[0] if found else 0
     mine = [number for number in found if number >= start and (step is None or (number - start) % step == 0)]
     if not mine:
@@ -111,15 +93,4 @@ def numbered_files(
         if (stop - start) // step > 100 * len(mine) + 1000:
             raise RecordingError(f"{what}: {len(mine)} files fit {pattern!r}, of {(stop - start) // step} meant")
         mine = list(range(start, stop, step))
-    files = [path_inside(folder, pattern % number, f"{what}: images") for number in mine]
-    for file in files:
-        if not file.is_file():
-            raise RecordingError(f"{what}: image {file} is missing")
-    return mine, files
-
-
-def _split(pattern: str) -> tuple[str, str]:
-    """What stands before and after the number in the file's name."""
-    match = _PRINTF.search(pattern)
-    head, tail = (pattern, "") if match is None else (pattern[: match.start()], pattern[match.end() :])
-    return head.rsplit("/", 1)[-1], tail
+    return mine, pattern_files(folder, pattern, mine, what)

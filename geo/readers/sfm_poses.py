@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from geo import se3
-from geo.errors import RecordingError
+from geo.errors import RecordingError, listed
 from geo.images import natural_key
 from geo.readers.pose_rows import PoseRow, poses_from_rows
 from geo.readers.text_files import number_of, read_text, shown, whole_of
@@ -178,8 +178,8 @@ def read_epic_fields(path: Path, warnings: list[str]) -> NumberedPoses:
         numbers.append(int(match[1]))
         names.append(name)
     if foreign:
-        listed = ", ".join(shown(name) for name in foreign[:_LISTED]) + (" ..." if len(foreign) > _LISTED else "")
-        warnings.append(f"{path.name}: {len(foreign)} images not named frame_<number>.jpg are left out ({listed})")
+        named = listed([shown(name) for name in foreign], _LISTED)
+        warnings.append(f"{path.name}: {len(foreign)} images not named frame_<number>.jpg are left out ({named})")
     camera_from_world = poses_from_rows(rows, path, warnings, "image")
     places = tuple(f"image {row.place}" for row in rows)
     stamps = np.array(numbers, dtype=np.int64)

@@ -1,15 +1,36 @@
-"""Scale and gravity as a manifest states them."""
+"""Scale and gravity as a manifest states them: the schema of its ``world``, and the world that it means."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from geo import se3
 from geo.errors import RecordingError
-from geo.world import Gravity, World, rotation_to_z_up
+from geo.readers.schema import Schema
+from geo.world import World
 
 _MAX_NUMBER = 1e9
 _MIN_LENGTH = 1e-6
+
+WORLD_SCHEMA: Schema = {
+    "type": "object",
+    "required": ["metric", "up"],
+    "additionalProperties": False,
+    "properties": {
+        "metric": {"type": "boolean", "description": "false: the scale is unknown"},
+        "up": {
+            "anyOf": [
+                {"description": "null (unknown)", "type": "null"},
+                {
+                    "description": "direction against gravity in world",
+                    "type": "array",
+                    "minItems": 3,
+                    "maxItems": 3,
+                    "items": {"type": "number"},
+                },
+            ]
+        },
+    },
+}
 
 
 def stated_world(metric: bool, up: Sequence[float | int] | None, what: str) -> World:
@@ -24,7 +45,7 @@ def stated_world(metric: bool, up: Sequence[float | int] | None, what: str) -> W
         RecordingError: an up that is no direction.
     """
     if up is None:
-        return World(metric=metric, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan"))
+        return World.without_up(metric)
     # Whole numbers of a JSON file have no limit: compared before they become floats.
     numbers = [float(value) if abs(value) <= _MAX_NUMBER else np.inf for value in up]
     length = float(np.linalg.norm(numbers))
@@ -32,5 +53,4 @@ def stated_world(metric: bool, up: Sequence[float | int] | None, what: str) -> W
         raise RecordingError(
             f"{what} = {str(list(up))[:80]} is no direction; use null or leave it out if it is unknown"
         )
-    turn = se3.from_rotation_translation(rotation_to_z_up(np.array(numbers) / length), np.zeros(3))
-    return World(metric=metric, gravity=Gravity.KNOWN, world_from_source_world=turn)
+    return World.with_up(metric, np.array(numbers) / length)

@@ -24,19 +24,22 @@ from geo import se3
 from geo.cameras import Camera, PinholeCamera, RadTanCamera
 from geo.errors import CameraError, RecordingError, TimeError
 from geo.images import image_size
-from geo.readers.calibration_json import json_object, matrix_entry, pinhole_of
+from geo.nearest import nearest_rows
+from geo.readers.calibration_json import matrix_entry, pinhole_of
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
 from geo.readers.evidence import Evidence, path_inside
+from geo.readers.json_values import is_number, json_object
 from geo.readers.text_files import data_lines, nanoseconds_of, read_text
 from geo.readers.trajectory_files import read_tum
 from geo.recording import CameraStream, DepthStream, Recording
 from geo.trajectory import Trajectory
 from geo.video import ImageFrames
-from geo.world import Gravity, World
+from geo.world import World
 
 TOLERANCE_NS = 20_000_000
 _LISTS = ("rgb.txt", "depth.txt", "groundtruth.txt")
 _COUNTS_PER_METRE = 5000.0
+_MAX_NUMBER = 1e9
 _FORMAT = (
     '{"color_K": [[fx, 0, cx], [0, fy, cy], [0, 0, 1]], "color_distortion": [k1, k2, p1, p2, k3], '
     '"depth_K": 3x3, "T_color_depth": 4x4, "depth_scale": 5000}, all but color_K optional'
@@ -89,7 +92,7 @@ def read(folder: Path) -> Recording:
             DepthImages(usable_files(depth_files, warnings), coding),
         ),
         trajectory=trajectory,
-        world=World(metric=True, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan")),
+        world=World.without_up(metric=True),
         source_dir=folder,
         format_name="tum_rgbd",
         narrations_file=narrations if narrations.is_file() else None,
@@ -136,15 +139,6 @@ def _listed_file(folder: Path, path: Path, line: int, relative: str) -> Path:
     return file
 
 
-def _nearest(query: Int64[np.ndarray, "Q"], stamps: Int64[np.ndarray, "N"]) -> Int64[np.ndarray, "Q"]:
-    """Row of the nearest of rising stamps, the earlier one of two."""
-    right = np.clip(np.searchsorted(stamps, query), 1, max(1, len(stamps) - 1))
-    left = right - 1
-    right = np.minimum(right, len(stamps) - 1)
-    nearer_right = np.abs(stamps[right] - query) < np.abs(query - stamps[left])
-    return np.where(nearer_right, right, left).astype(np.int64)
-
-
 def pair_by_time(
     first_ns: Int64[np.ndarray, "N"], second_ns: Int64[np.ndarray, "M"], tolerance_ns: int = TOLERANCE_NS
 ) -> tuple[Int64[np.ndarray, "P"], Int64[np.ndarray, "P"]]:
@@ -153,8 +147,8 @@ def pair_by_time(
     Returns:
         Rows of the first and of the second, each at most once, both rising.
     """
-    to_second = _nearest(first_ns, second_ns)
-    mutual = _nearest(second_ns, first_ns)[to_second] == np.arange(len(first_ns))
+    to_second = nearest_rows(second_ns, first_ns)
+    mutual = nearest_rows(first_ns, second_ns)[to_second] == np.arange(len(first_ns))
     near = np.abs(first_ns - second_ns[to_second]) <= tolerance_ns
     rows = np.flatnonzero(mutual & near).astype(np.int64)
     return rows, to_second[rows]
@@ -178,7 +172,7 @@ def _matched(
     stamps = rgb_ns[rgb_rows]
     posed = np.zeros(len(rgb_rows), dtype=bool)
     if len(rgb_rows):
-        at_pose = trajectory.timestamps_ns[_nearest(stamps, trajectory.timestamps_ns)]
+        at_pose = trajectory.timestamps_ns[nearest_rows(trajectory.timestamps_ns, stamps)]
         posed = (np.abs(at_pose - stamps) <= TOLERANCE_NS) & np.isfinite(trajectory.poses_at(stamps)).all(axis=(1, 2))
     kept = int(posed.sum())
     text = (
@@ -212,7 +206,7 @@ def _cameras(
     pinhole = pinhole_of(color_k, color_size, f"colour images of {path.parent}")
     depth = pinhole_of(color_k if depth_k is None else depth_k, depth_size, f"depth images of {path.parent}")
     distortion = data.get("color_distortion", [])
-    if not isinstance(distortion, list) or not all(_is_number(value) for value in distortion):
+    if not isinstance(distortion, list) or not all(is_number(value, _MAX_NUMBER) for value in distortion):
         raise RecordingError(f"color_distortion in {path} must be a list k1 k2 p1 p2 [k3] of numbers")
     if len(distortion) not in (0, 4, 5):
         raise RecordingError(f"color_distortion in {path} has {len(distortion)} numbers, need k1 k2 p1 p2 [k3]")
@@ -228,14 +222,9 @@ def _cameras(
         raise CameraError(f"color_distortion in {path}: {error}") from error
 
 
-def _is_number(value: object) -> bool:
-    """True for a number of JSON that a float holds sensibly."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e9
-
-
 def _depth_scale(data: dict[str, Any], path: Path) -> float:
     """Counts of a depth image in a metre."""
     value = data.get("depth_scale", _COUNTS_PER_METRE)
-    if not _is_number(value) or not value >= 1e-3:
+    if not is_number(value, _MAX_NUMBER) or not value >= 1e-3:
         raise RecordingError(f"depth_scale in {path} = {str(value)[:40]!r} must be a positive number (counts a metre)")
     return float(value)

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from geo import se3
+from geo.nearest import nearest_row
 from geo.recording import DepthStream
 from geo.sfm.records import ScaleEstimate
 from geo.trajectory import Trajectory
@@ -43,9 +44,7 @@ def scale_from_depth(
     chosen = frames[:: max(1, len(frames) // _PICTURES)]
     samples = []
     for frame in chosen:
-        image = Trajectory(depth.timestamps_ns, np.zeros((len(depth.timestamps_ns), 4, 4))).nearest(
-            int(timestamps_ns[frame]), tolerance_ns
-        )
+        image = nearest_row(depth.timestamps_ns, int(timestamps_ns[frame]), tolerance_ns)
         pose = trajectory.nearest(int(timestamps_ns[frame]), 0)
         rows = np.unique(seen[frame][seen[frame] >= 0])
         if image is not None and pose is not None and len(rows):

@@ -273,6 +273,13 @@ def test_splats_and_questions_are_handed_on_unchanged(finished, invoke, tmp_path
     assert target.read_bytes() == (finished / name).read_bytes()
 
 
+def test_the_help_of_format_names_every_reader():
+    from egospatial.options import FORMATS
+    from geo.readers import READERS
+
+    assert FORMATS.split(", ") == list(READERS)
+
+
 def test_info_of_a_folder_shows_its_stages(finished, invoke):
     (finished / "run.json").write_text(json.dumps(EMPTY_LEDGER))
     result = invoke(app, ["info", str(finished)])

@@ -1,7 +1,6 @@
 """Small recordings made in code: a textured wall seen by a moving camera, in the plain layout and as an RGB-D folder."""
 
 import json
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -132,37 +131,3 @@ def image_of_frame() -> Callable[..., np.ndarray]:
 @pytest.fixture
 def png_writer() -> Callable[[Path, np.ndarray], None]:
     return write_png
-
-
-def _mutated_table(data: bytes, rng: random.Random) -> bytes:
-    """Cut, bytes changed or removed, a line doubled, a column lost, a huge number."""
-    lines = data.split(b"\n")
-    kind = rng.randrange(6)
-    if kind == 0:
-        return data[: rng.randrange(len(data))]
-    if kind == 1:
-        lines.insert(rng.randrange(len(lines)), rng.choice(lines))
-        return b"\n".join(lines)
-    if kind == 2:
-        column = rng.randrange(lines[0].count(b",") + 1)
-        return b"\n".join(b",".join(c for i, c in enumerate(line.split(b",")) if i != column) for line in lines)
-    if kind == 3:
-        row = rng.randrange(len(lines))
-        cells = lines[row].split(b",")
-        cells[rng.randrange(len(cells))] = rng.choice([b"1e300", b"-1", b"nan", b"9" * 30, b"", b"0", b"inf"])
-        lines[row] = b",".join(cells)
-        return b"\n".join(lines)
-    out = bytearray(data)
-    for _ in range(rng.randint(1, 3)):
-        at = rng.randrange(len(out))
-        if kind == 4:
-            out[at] = rng.choice(b'0123456789-+eE.,[]{}/" \n\0\xff#n')
-        else:
-            del out[at]
-    return bytes(out)
-
-
-@pytest.fixture(scope="session")
-def mutated_table() -> Callable[[bytes, random.Random], bytes]:
-    """Changes that fuzz tests make to tables and JSON lines."""
-    return _mutated_table

@@ -324,7 +324,7 @@ def test_points_of_other_graphs_unknown_and_double(mps: Path, tmp_path: Path) ->
 
 
 def test_blocks_join_without_a_seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("geo.readers.mps.columns._BLOCK_CHARACTERS", 37)
+    monkeypatch.setattr("geo.readers.mps.lines._BLOCK_CHARACTERS", 37)
     rows = [f"{i},g,{i / 7:.6f},{-i / 3:.6f},{i}.5,0.0001,0.01" for i in range(200)]
     text = "uid,graph_uid,px_world,py_world,pz_world,inv_dist_std,dist_std\n" + "\n".join(rows) + "\n"
     (tmp_path / "p.csv.gz").write_bytes(gzip.compress(text.encode()))

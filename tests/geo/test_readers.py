@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from geo.cameras import KannalaBrandtCamera, PinholeCamera
 from geo.errors import CameraError, GeoError, PoseError, RecordingError, TimeError
-from geo.readers import open_recording, sniff
+from geo.readers import READERS, open_recording, sniff
 from geo.recording import with_reference
 from geo.world import Gravity
 
@@ -312,6 +313,11 @@ def test_schema_in_the_docs_is_the_one_that_is_checked():
     text = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text()
     block = text.split("<!-- schema -->")[1].split("```json")[1].split("```")[0]
     assert json.loads(block) == PLAIN_SCHEMA
+
+
+def test_the_formats_page_has_a_row_for_every_reader():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "formats.md").read_text().split("## The plain layout")[0]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(READERS)
 
 
 # --- RGB-D folders ----------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 """TUM RGB-D folders: written here with depth and poses, read back, and broken in every way that was thought of."""
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fuzzing
 import numpy as np
 import pytest
 
@@ -241,48 +241,24 @@ def test_a_cut_off_depth_image(folder):
     assert said(recording, "1 depth images are cut off") and len(recording.reference.frames) == 3
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """A few bytes changed, removed or added, a line doubled or moved, or the end cut off."""
-    if rng.random() < 0.1:
-        return data[: rng.randrange(len(data))]
-    if rng.random() < 0.15:
-        lines = data.split(b"\n")
-        lines.insert(rng.randrange(len(lines)), rng.choice(lines))
-        return b"\n".join(lines)
-    out = bytearray(data)
-    for _ in range(rng.randint(1, 3)):
-        at, action = rng.randrange(len(out)), rng.randrange(3)
-        if action == 0:
-            out[at] = rng.choice(b'0123456789-+eE.,[]{}/" \n\0\xff#n')
-        elif action == 1:
-            del out[at]
-        else:
-            out.insert(at, rng.choice(b"0123456789-eE., \n/"))
-    return bytes(out)
-
-
 @pytest.mark.parametrize("name", ["rgb.txt", "depth.txt", "groundtruth.txt", "calibration.json"])
 def test_fuzz(folder, name):
-    """200 changes of each file end in a clean error or a sound recording."""
+    """Changes of each file end in a clean error or a sound recording."""
     offset = np.eye(4).tolist()
     calibrate(folder, depth_K=K, T_color_depth=offset, color_distortion=[0.01, 0.0, 0.0, 0.0], depth_scale=5000)
-    rng, good = random.Random(name), 0
-    path = folder / name
-    whole = path.read_bytes()
-    for _ in range(200):
-        path.write_bytes(mutated(whole, rng))
-        try:
-            recording = open_recording(folder)
-            assert recording.depth is not None
-            recording.reference.frames.read(0), recording.depth.frames.read(0)
-        except GeoError as error:
-            assert str(error)
-            continue
-        good += 1
+
+    def read():
+        recording = open_recording(folder)
+        assert recording.depth is not None
+        recording.reference.frames.read(0), recording.depth.frames.read(0)
+        return recording
+
+    def sound(recording):
         count = len(recording.reference.frames)
         assert 1 <= count <= 3 and len(recording.depth.frames) == count
         poses = recording.trajectory.poses_at(recording.reference.timestamps_ns)
         assert se3.is_rigid(poses).all() and (np.diff(recording.reference.timestamps_ns) > 0).all()
         apart = np.abs(recording.depth.timestamps_ns - recording.reference.timestamps_ns)
         assert (apart <= 20_000_000).all()
-    assert 5 < good < 195
+
+    fuzzing.fuzz(f"tum_rgbd {name}", folder / name, read, sound)

@@ -151,12 +151,8 @@ def hands_at(store: FrameStore, frame: int, tolerance_ns: int = 60_000_000) -> l
     stamp = int(store.canonical.timestamps_ns[frame])
     out = []
     for track in store.canonical.hands:
-        joints = np.full((21, 3), np.nan)
-        if len(track.timestamps_ns):
-            nearest = int(np.argmin(np.abs(track.timestamps_ns - stamp)))
-            if abs(int(track.timestamps_ns[nearest]) - stamp) <= tolerance_ns:
-                joints = track.joints_in_world[nearest]
-        out.append(joints)
+        joints = track.joints_at(stamp, tolerance_ns)
+        out.append(np.full((21, 3), np.nan) if joints is None else joints)
     return out
 
 

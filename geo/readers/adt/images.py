@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from geo.errors import RecordingError
+from geo.nearest import nearest_row
 from geo.readers.aria.calibration import TURNS_CLOCKWISE
 from geo.readers.aria.vrs import VrsFile, VrsFrames, VrsStream
 from geo.readers.depth_files import DepthCoding
@@ -98,11 +99,7 @@ class Segmentations:
 
     def nearest(self, timestamp_ns: int, tolerance_ns: int) -> int | None:
         """Number of the image nearest in time, None beyond the tolerance."""
-        if not len(self.timestamps_ns):
-            return None
-        apart = np.abs(self.timestamps_ns - timestamp_ns)
-        best = int(np.argmin(apart))
-        return best if int(apart[best]) <= tolerance_ns else None
+        return nearest_row(self.timestamps_ns, timestamp_ns, tolerance_ns)
 
 
 def open_segmentations(folder: Path, camera_stream: str = "214-1") -> Segmentations:

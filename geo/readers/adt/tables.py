@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from geo import se3
 from geo.errors import RecordingError, TimeError
-from geo.readers.calibration_json import json_object
+from geo.readers.json_values import json_object
 from geo.readers.object_tables import read_object_poses, read_rows
 from geo.readers.text_files import shown
 from geo.recording import GivenObject

@@ -1,4 +1,4 @@
-"""The other side of ``vrs.VrsFile``: a process of its own that holds projectaria_tools and one VRS file.
+"""The other side of ``worker.Worker``: a process of its own that holds projectaria_tools and one VRS file.
 
 The library ends the whole process at some damaged files (segmentation fault), and it prints to stdout and stderr. Here
 neither reaches the user: this script's stdout and stderr go nowhere, answers go through a copy of stdout that nobody

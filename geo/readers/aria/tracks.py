@@ -18,7 +18,7 @@ from geo.readers.mps.hands import MpsHand, hand_track
 from geo.readers.mps.slam import MpsTrajectory, read_points
 from geo.recording import GazeTrack, HandTrack, ScenePoints
 from geo.trajectory import Trajectory
-from geo.world import Gravity, World, rotation_to_z_up
+from geo.world import World
 
 DEFAULT_GAZE_DEPTH_M = 1.0  # projectaria_tools' own default for a gaze without depth
 
@@ -33,10 +33,7 @@ class Posed:
 
 def z_up_world(up_in_source: Float[np.ndarray, "3"] | None) -> World:
     """A metric world, turned so that the given direction is +z; unknown gravity stays unknown (FIELD P11)."""
-    if up_in_source is None:
-        return World(metric=True, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan"))
-    turn = se3.from_rotation_translation(rotation_to_z_up(up_in_source), np.zeros(3))
-    return World(metric=True, gravity=Gravity.KNOWN, world_from_source_world=turn)
+    return World.without_up(metric=True) if up_in_source is None else World.with_up(True, up_in_source)
 
 
 def posed(given: MpsTrajectory) -> Posed:

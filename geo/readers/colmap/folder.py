@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from geo.errors import RecordingError
+from geo.errors import RecordingError, listed
 from geo.readers.evidence import Evidence, path_inside
 from geo.readers.schema import load_json, validate
 
@@ -139,9 +139,9 @@ def find_model(folder: Path, said: Said, warnings: list[str]) -> ModelFolder:
         return found[0]
     counts = [_image_count(model) for model in found]
     best = found[counts.index(max(counts))]
-    listed = ", ".join(f"{model.path.name} ({count} images)" for model, count in zip(found, counts, strict=True))
+    counted = ", ".join(f"{model.path.name} ({count} images)" for model, count in zip(found, counts, strict=True))
     warnings.append(
-        f"{len(found)} models that do not share a world: {listed}; {best.path.name} is read "
+        f"{len(found)} models that do not share a world: {counted}; {best.path.name} is read "
         f'({MANIFEST} with "model": "sparse/<number>" chooses another)'
     )
     return best
@@ -174,9 +174,9 @@ def picture_folder(folder: Path, said: Said, names: tuple[str, ...]) -> Path:
     for root in roots:
         if any(picture_file(root, name) for name in names):
             return root
-    listed = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+    named = listed(names, 3)
     raise RecordingError(
-        f"not one of the {len(names)} images of the model in {folder} exists ({listed}); looked in "
+        f"not one of the {len(names)} images of the model in {folder} exists ({named}); looked in "
         f'{", ".join(map(str, roots))}. Put them there, or name their folder in {MANIFEST}: {{"images": "..."}}'
     )
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from geo import se3
 from geo.cameras import Camera
-from geo.errors import RecordingError
+from geo.errors import RecordingError, listed
 from geo.images import list_images, natural_key
 from geo.readers.colmap.folder import picture_file
 from geo.readers.colmap.records import SparseModel
@@ -85,8 +85,8 @@ def _with_pictures(model: SparseModel, root: Path, warnings: list[str]) -> list[
     if len(missing) == len(names):
         raise RecordingError(f"not one of the {len(names)} images of the model exists in {root} ({names[0]}, ...)")
     if missing:
-        listed = ", ".join(missing[:_LISTED]) + (" ..." if len(missing) > _LISTED else "")
-        warnings.append(f"{len(missing)} of {len(names)} images of the model do not exist and are left out: {listed}")
+        named = listed(missing, _LISTED)
+        warnings.append(f"{len(missing)} of {len(names)} images of the model do not exist and are left out: {named}")
     return [row for row, found in enumerate(there) if found]
 
 

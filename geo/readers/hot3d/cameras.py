@@ -24,6 +24,7 @@ from geo.readers.aria.calibration import (
     at_stream_size,
     upright,
 )
+from geo.readers.json_values import finite_numbers, parsed_json
 from geo.readers.mps.calibration import OnlineCamera, read_online_calibration
 from geo.readers.pose_rows import PoseRow, poses_from_rows
 from geo.readers.text_files import read_text
@@ -88,12 +89,7 @@ def quest3_cameras(path: Path) -> tuple[StreamCamera, ...]:
         RecordingError: damaged, parts missing, no camera. CameraError: parameters that cannot be. PoseError: a
             rotation that is not unit.
     """
-    import json
-
-    try:
-        entries = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{path} is no JSON ({error}); is it cut off?") from error
+    entries = parsed_json(read_text(path), str(path))
     if not isinstance(entries, list) or not entries:
         raise RecordingError(f"{path} must hold a list of cameras")
     cameras = [_quest3_camera(entry, f"{path} camera {i}", path) for i, entry in enumerate(entries)]
@@ -108,8 +104,8 @@ def _quest3_camera(entry: Any, where: str, path: Path) -> StreamCamera:
     pose = entry.get("T_Device_Camera")
     if not isinstance(pose, dict):
         raise RecordingError(f"{where} has no T_Device_Camera")
-    quat = _numbers(pose.get("quaternion_wxyz"), 4, f"{where}: quaternion_wxyz")
-    translation = _numbers(pose.get("translation_xyz"), 3, f"{where}: translation_xyz")
+    quat = finite_numbers(pose.get("quaternion_wxyz"), 4, f"{where}: quaternion_wxyz")
+    translation = finite_numbers(pose.get("translation_xyz"), 3, f"{where}: translation_xyz")
     row = PoseRow(where, (translation[0], translation[1], translation[2]), (quat[0], quat[1], quat[2], quat[3]))
     device_from_camera = poses_from_rows([row], path, [], "place")[0]
     width, height = entry.get("imageWidth"), entry.get("imageHeight")
@@ -121,21 +117,11 @@ def _quest3_camera(entry: Any, where: str, path: Path) -> StreamCamera:
     assert isinstance(width, int) and isinstance(height, int)
     if model not in MODELS or not all(isinstance(text, str) and text for text in texts):
         raise RecordingError(f"{where}: no known projectionModelType, label or stream_id")
-    params = _numbers(entry.get("projectionParams"), None, f"{where}: projectionParams")
-    limit = _numbers([entry.get("maxSolidAngle")], 1, f"{where}: maxSolidAngle")[0]
+    params = finite_numbers(entry.get("projectionParams"), None, f"{where}: projectionParams")
+    limit = finite_numbers([entry.get("maxSolidAngle")], 1, f"{where}: maxSolidAngle")[0]
     camera = camera_from_params(MODELS[model], (width, height), params, valid_theta_rad=limit)
     mounted = upright(camera, np.asarray(device_from_camera), QUEST3_TURNS_CLOCKWISE)
     return StreamCamera(str(texts[1]), str(texts[0]), QUEST3_TURNS_CLOCKWISE, mounted)
-
-
-def _numbers(value: Any, count: int | None, where: str) -> list[float]:
-    """A list of so many finite numbers."""
-    if not isinstance(value, list) or (count is not None and len(value) != count):
-        raise RecordingError(f"{where} = {str(value)[:60]} must be a list of {count or 'some'} numbers")
-    for number in value:
-        if not isinstance(number, int | float) or isinstance(number, bool) or not abs(number) <= 1e12:
-            raise RecordingError(f"{where} holds {str(number)[:40]!r}, which is no finite number")
-    return [float(number) for number in value]
 
 
 def build_of(cameras: tuple[StreamCamera, ...]) -> str | None:

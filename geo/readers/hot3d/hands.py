@@ -6,7 +6,6 @@
 translation is not (the model's own wrist lies some centimetres off it), so it gives no joint.
 """
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from jaxtyping import Float, Int64
 
 from geo.errors import RecordingError
 from geo.readers.hot3d.tables import Mask
+from geo.readers.json_values import finite_numbers, parsed_json
 from geo.readers.pose_rows import PoseRow, poses_from_rows
 from geo.readers.text_files import read_text, shown
 from geo.recording import HandTrack
@@ -64,10 +64,7 @@ def read_hand_poses(path: Path) -> tuple[HandPoses, ...]:
         if not line.strip():
             continue
         where = f"{path} line {number}"
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise RecordingError(f"{where} is no JSON ({error}); is it cut off?") from error
+        entry = parsed_json(line, where)
         stamp, hands = (entry.get("timestamp_ns"), entry.get("hand_poses")) if isinstance(entry, dict) else (None, None)
         if not isinstance(stamp, int) or isinstance(stamp, bool) or not before < stamp < 1 << 63:
             raise RecordingError(f"{where}: timestamp_ns = {shown(str(stamp))} is no time after the line before")
@@ -88,9 +85,9 @@ def _add(rows: _Rows, stamp: int, hand: Any, where: str, number: int) -> None:
     wrist = hand.get("wrist_xform") if isinstance(hand, dict) else None
     if not isinstance(wrist, dict):
         raise RecordingError(f"{where} has no wrist_xform")
-    x, y, z = _numbers(wrist.get("t_xyz"), 3, f"{where}: t_xyz")
-    qw, qx, qy, qz = _numbers(wrist.get("q_wxyz"), 4, f"{where}: q_wxyz")
-    parameters = _numbers(hand.get("joint_angles", hand.get("pose")), None, f"{where}: joint_angles or pose")
+    x, y, z = finite_numbers(wrist.get("t_xyz"), 3, f"{where}: t_xyz")
+    qw, qx, qy, qz = finite_numbers(wrist.get("q_wxyz"), 4, f"{where}: q_wxyz")
+    parameters = finite_numbers(hand.get("joint_angles", hand.get("pose")), None, f"{where}: joint_angles or pose")
     if rows.parameters and len(parameters) != len(rows.parameters[0]):
         raise RecordingError(f"{where} has {len(parameters)} parameters, the rows before {len(rows.parameters[0])}")
     confidence = hand.get("hand_confidence")
@@ -98,18 +95,8 @@ def _add(rows: _Rows, stamp: int, hand: Any, where: str, number: int) -> None:
     rows.poses.append(PoseRow(number, (x, y, z), (qw, qx, qy, qz)))
     rows.parameters.append(parameters)
     rows.confidence.append(
-        math.nan if confidence is None else _numbers([confidence], 1, f"{where}: hand_confidence")[0]
+        math.nan if confidence is None else finite_numbers([confidence], 1, f"{where}: hand_confidence")[0]
     )
-
-
-def _numbers(value: Any, count: int | None, where: str) -> list[float]:
-    """A list of so many finite numbers."""
-    if not isinstance(value, list) or (count is not None and len(value) != count):
-        raise RecordingError(f"{where} = {str(value)[:60]} must be a list of {count or 'some'} numbers")
-    for number in value:
-        if not isinstance(number, int | float) or isinstance(number, bool) or not abs(number) <= 1e12:
-            raise RecordingError(f"{where} holds {str(number)[:40]!r}, which is no finite number")
-    return [float(number) for number in value]
 
 
 def _hand_poses(side: str, rows: _Rows, path: Path) -> HandPoses:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from geo.errors import RecordingError
-from geo.readers.calibration_json import json_object
+from geo.readers.json_values import json_object
 
 ENVIRONMENT = "EGOSPATIAL_HOT3D_LIBRARY"
 _FOLDERS = ("object_library", "assets")

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from geo.errors import RecordingError
-from geo.readers.calibration_json import json_object
+from geo.readers.json_values import json_object
 from geo.readers.object_tables import ObjectPoses, read_boxes_2d, read_object_poses, read_rows
 from geo.readers.text_files import shown
 from geo.trajectory import Trajectory

@@ -3,8 +3,6 @@
 Source: projectaria_tools, "MPS Output" pages (online calibration), ``core/mps/OnlineCalibrationsReader.cpp``.
 """
 
-import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,15 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from geo.errors import RecordingError, TimeError
-from geo.readers.mps.columns import TIME_COLUMN, line_blocks
+from geo.nearest import nearest_row
+from geo.readers.json_values import finite_numbers, parsed_json
+from geo.readers.mps.columns import TIME_COLUMN
+from geo.readers.mps.lines import line_blocks
 from geo.readers.pose_rows import PoseRow, poses_from_rows
 from geo.readers.text_files import read_text, shown
 
 _NS_PER_US = 1000
+_MAX_NUMBER = 1e300
 _MAX_US = (2**63 - 1) // _NS_PER_US
 _PARAMETERS = {"FisheyeRadTanThinPrism": (15, 16), "KannalaBrandtK3": (7, 8)}
 
@@ -63,10 +65,8 @@ class OnlineCalibration:
 
     def nearest(self, query_ns: int, tolerance_ns: int) -> CalibrationRecord | None:
         """Record nearest in time, the earlier one of two; None beyond the tolerance (never clamped)."""
-        right = int(np.searchsorted(self.timestamps_ns, query_ns))
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.records)]
-        best = min(around, key=lambda i: abs(int(self.timestamps_ns[i]) - query_ns))
-        return self.records[best] if abs(int(self.timestamps_ns[best]) - query_ns) <= tolerance_ns else None
+        row = nearest_row(self.timestamps_ns, query_ns, tolerance_ns)
+        return None if row is None else self.records[row]
 
 
 @dataclass(frozen=True)
@@ -108,16 +108,9 @@ def read_online_calibration(path: Path, warnings: list[str]) -> OnlineCalibratio
     return OnlineCalibration(np.array(stamps, dtype=np.int64), tuple(found[stamp][2] for stamp in stamps))
 
 
-def _loaded(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{where} is no JSON ({error}); is it cut off? Fetch it anew") from error
-
-
 def _record(line: str, path: Path, number: int, skipped: dict[str, int]) -> CalibrationRecord:
     where = f"{path} line {number}"
-    value = _loaded(line, where)
+    value = parsed_json(line, where)
     stamp = _part(value, TIME_COLUMN, int, where)
     if not 0 <= stamp <= _MAX_US:
         raise RecordingError(f"{where}: {TIME_COLUMN} = {stamp} is no time of the device clock in microseconds")
@@ -141,7 +134,7 @@ def _record(line: str, path: Path, number: int, skipped: dict[str, int]) -> Cali
 def _camera(entry: Any, label: str, path: Path, number: int, spot: str) -> OnlineCamera:
     projection = _part(entry, "Projection", dict, spot)
     model = _part(projection, "Name", str, spot)
-    params = _numbers(_part(projection, "Params", list, spot), f"{spot}.Params")
+    params = finite_numbers(_part(projection, "Params", list, spot), None, f"{spot}.Params", _MAX_NUMBER)
     if model not in _PARAMETERS:
         raise RecordingError(f"{spot}: unknown projection {shown(model)}; known are {', '.join(_PARAMETERS)}")
     if len(params) not in _PARAMETERS[model]:
@@ -154,24 +147,15 @@ def _camera(entry: Any, label: str, path: Path, number: int, spot: str) -> Onlin
 def _transform(entry: Any, key: str, path: Path, number: int, spot: str) -> Float[np.ndarray, "4 4"]:
     """{"Translation": [x, y, z], "UnitQuaternion": [w, [x, y, z]]}."""
     value = _part(entry, key, dict, spot)
-    translation = _numbers(_part(value, "Translation", list, spot), f"{spot}.{key}.Translation")
+    translation = finite_numbers(
+        _part(value, "Translation", list, spot), None, f"{spot}.{key}.Translation", _MAX_NUMBER
+    )
     quat = _part(value, "UnitQuaternion", list, spot)
     if len(translation) != 3 or len(quat) != 2 or not isinstance(quat[1], list) or len(quat[1]) != 3:
         raise RecordingError(f"{spot}: {key} is no translation [x, y, z] with a quaternion [w, [x, y, z]]")
     x, y, z = translation
-    w, i, j, k = _numbers([quat[0], *quat[1]], f"{spot}.{key}.UnitQuaternion")
+    w, i, j, k = finite_numbers([quat[0], *quat[1]], None, f"{spot}.{key}.UnitQuaternion", _MAX_NUMBER)
     return np.asarray(poses_from_rows([PoseRow(number, (x, y, z), (w, i, j, k))], path, [])[0])
-
-
-def _numbers(values: list[Any], spot: str) -> list[float]:
-    """Finite numbers."""
-    out = []
-    for value in values:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or abs(value) > 1e300 or math.isnan(value):
-            raise RecordingError(f"{spot} holds {shown(str(value))}, which is no finite number")
-        out.append(float(value))
-    return out
 
 
 def _part(value: Any, key: str, kind: type, where: str) -> Any:
@@ -190,7 +174,7 @@ def read_summary(path: Path, warnings: list[str]) -> MpsSummary:
     Raises:
         RecordingError: unreadable, or no JSON object.
     """
-    value = _loaded(read_text(path), str(path))
+    value = parsed_json(read_text(path), str(path))
     if not isinstance(value, dict):
         raise RecordingError(f"{path} is no JSON object; is it another file?")
     statuses: dict[str, str] = {}

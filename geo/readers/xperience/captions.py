@@ -8,7 +8,6 @@ These are texts with times and without points; ``tracking.narrations`` reads nar
 rooms turns the one into the other.
 """
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from geo.errors import RecordingError
+from geo.errors import RecordingError, listed
 from geo.readers.evidence import path_inside
+from geo.readers.json_values import parsed_json
 from geo.readers.schema import load_json
 from geo.readers.xperience.calibration import ANNOTATION
 from geo.readers.xperience.hdf5_values import Hdf5Values
@@ -136,10 +136,7 @@ def _json(folder: Path, text: str, where: str) -> Any:
             raise
         except (OSError, ValueError) as error:  # too long, or no text that a file system takes
             raise RecordingError(f"{where} = {text[:60]!a} is neither JSON nor a file's name: {error}") from error
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{where} is no JSON: {error}; is it cut off?") from error
+    return parsed_json(text, where)
 
 
 def captions_from(data: Any, frames: FrameNames, where: str, warnings: list[str]) -> Captions:
@@ -155,8 +152,8 @@ def captions_from(data: Any, frames: FrameNames, where: str, warnings: list[str]
         for i, entry in enumerate(_list(root, "segments", where))
     )
     if lost:
-        listed = ", ".join(lost[:_LISTED]) + (" ..." if len(lost) > _LISTED else "")
-        warnings.append(f"captions: {len(lost)} references name no frame of this recording: {listed}")
+        named = listed(lost, _LISTED)
+        warnings.append(f"captions: {len(lost)} references name no frame of this recording: {named}")
     config = _table(root.get("config") or {}, f"{where}.config")
     return Captions(_text(config, "Main Task"), _text(root, "global_summary"), segments)
 

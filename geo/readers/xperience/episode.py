@@ -176,4 +176,4 @@ def _world(world_from_left: Float[np.ndarray, "N 4 4"], warnings: list[str]) -> 
         warnings.append("gravity: z is up by the published viewer's floor plane; no file says so")
         return World(metric=True, gravity=Gravity.KNOWN)
     warnings.append("gravity is unknown: the format's z up would hold the cameras upside down")
-    return World(metric=True, gravity=Gravity.UNKNOWN, up_sigma_rad=float("nan"))
+    return World.without_up(metric=True)
