@@ -70,7 +70,7 @@ class MpsGaze:
             return np.zeros(len(self.timestamps_ns), dtype=bool)
         slope_l, slope_r = np.tan(self.left.yaw_rad), np.tan(self.right.yaw_rad)
         (x_l, z_l), (x_r, z_r) = self.left.origin_in_cpf[:, [0, 2]].T, self.right.origin_in_cpf[:, [0, 2]].T
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             z = (x_r - x_l + z_l * slope_l - z_r * slope_r) / (slope_l - slope_r)
             ahead = np.isfinite(z) & (z > np.maximum(z_l, z_r))
         return np.asarray(ahead)
