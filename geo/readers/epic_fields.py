@@ -21,7 +21,7 @@ from jaxtyping import Int64
 from geo.cameras import Camera, camera_from_params
 from geo.errors import CameraError, RecordingError
 from geo.images import image_size, list_images
-from geo.readers.evidence import Evidence
+from geo.readers.evidence import Evidence, own_narrations
 from geo.readers.schema import Schema, load_json, validate
 from geo.readers.sfm_poses import read_epic_fields
 from geo.readers.trajectory_files import NumberedPoses
@@ -99,8 +99,8 @@ def read(folder: Path) -> Recording:
     pictures = _pictures(folder, path.stem, warnings)
     camera = _camera(data["camera"], path, pictures.size_wh_px, warnings)
     trajectory = _trajectory(poses, pictures, path, warnings)
-    narrations = folder / "narrations.jsonl"
-    inputs = [path, *pictures.files, *([narrations] if narrations.is_file() else [])]
+    narrations = own_narrations(folder)
+    inputs = [path, *pictures.files, *([narrations] if narrations else [])]
     return Recording(
         recording_id=path.stem,
         reference=CameraStream(
@@ -118,7 +118,7 @@ def read(folder: Path) -> Recording:
         world=World.without_up(metric=False),
         source_dir=folder,
         format_name="epic_fields",
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=tuple(inputs),
         warnings=tuple(warnings),
         points=_points(data.get("points", []), path),

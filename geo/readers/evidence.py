@@ -32,3 +32,13 @@ def path_inside(folder: Path, relative: str, what: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise RecordingError(f"{what} = {relative!r} leaves the recording folder {folder}; copy the file into it")
     return path
+
+
+def own_narrations(folder: Path) -> Path | None:
+    """``narrations.jsonl`` of a recording, which every format may have beside its own files; None without one.
+
+    Raises:
+        RecordingError: it is a symbolic link that leaves the folder.
+    """
+    path = path_inside(folder, "narrations.jsonl", "narrations")
+    return path if path.is_file() else None

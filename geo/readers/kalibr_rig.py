@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from geo import se3
 from geo.errors import PoseError, RecordingError, TimeError
 from geo.readers.euroc_layout import found_parts, layout_faults, layout_manifest
-from geo.readers.evidence import Evidence, path_inside
+from geo.readers.evidence import Evidence, own_narrations, path_inside
 from geo.readers.kalibr import CameraChain, KalibrCamera, read_kalibr
 from geo.readers.rig_manifest import RIG_SCHEMA, stamps_of
 from geo.readers.rig_pictures import RigPictures, rig_pictures
@@ -118,8 +118,8 @@ def read_rig_with(folder: Path, manifest: Any, source: Path | None = None) -> Re
     known = {camera.name: camera for camera in (reference, *cameras.values())}
     trajectory = _trajectory(rig, manifest["trajectory"], known, reference, streams[0].timestamps_ns)
     trajectory.poses_at(streams[0].timestamps_ns)  # two clocks end here, not in some later stage (FIELD P5)
-    narrations = folder / "narrations.jsonl"
-    if narrations.is_file():
+    narrations = own_narrations(folder)
+    if narrations is not None:
         rig.inputs.append(narrations)
     return Recording(
         recording_id=manifest.get("id", folder.resolve().name),
@@ -129,7 +129,7 @@ def read_rig_with(folder: Path, manifest: Any, source: Path | None = None) -> Re
         world=world,
         source_dir=folder,
         format_name="kalibr_rig",
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=tuple(rig.inputs),
         warnings=tuple(rig.warnings),
         others=tuple(streams[1:]),

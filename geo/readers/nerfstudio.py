@@ -24,7 +24,7 @@ from geo.depth_rectify import pinhole_for, rectified_depth
 from geo.errors import CameraError, PoseError, RecordingError, listed
 from geo.images import IMAGE_SUFFIXES, image_size, natural_key
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
-from geo.readers.evidence import Evidence, path_inside
+from geo.readers.evidence import Evidence, own_narrations, path_inside
 from geo.readers.nerfstudio_camera import CAMERA_KEYS, NUMBER_KEYS, intrinsics_of
 from geo.readers.schema import load_json, validate
 from geo.readers.stated_world import stated_world
@@ -132,7 +132,7 @@ def read(folder: Path) -> Recording:
     poses = se3.compose(turn, np.stack([frame.world_from_camera for frame in frames]))
     depth_files = _depth_files(folder, frames, path, warnings)
     depth = _depth(depth_files, data, stamps, camera, world.metric, path, warnings)
-    narrations = folder / "narrations.jsonl"
+    narrations = own_narrations(folder)
     return Recording(
         recording_id=folder.resolve().name,
         reference=CameraStream(
@@ -143,7 +143,7 @@ def read(folder: Path) -> Recording:
         world=world,
         source_dir=folder,
         format_name="nerfstudio",
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=tuple(file for file in [path, narrations, *files, *depth_files] if file and file.is_file()),
         warnings=tuple(warnings),
         original_from_source_world=_original_from_file(data, path),

@@ -18,7 +18,7 @@ from geo.errors import PoseError, RecordingError
 from geo.images import image_size
 from geo.readers.calibration_json import matrix_entry, pinhole_of
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
-from geo.readers.evidence import Evidence
+from geo.readers.evidence import Evidence, own_narrations
 from geo.readers.json_values import json_object
 from geo.recording import CameraStream, DepthStream, Recording
 from geo.trajectory import Trajectory
@@ -81,7 +81,7 @@ def read(folder: Path) -> Recording:
     trajectory = _trajectory([files[int(n), "pose"] for n in numbers], numbers, stamps, color_from_depth, warnings)
     coding = DepthCoding(depth, unit_m=0.001, invalid=(0.0, 65535.0))
     usable = usable_files(depth_files, warnings)
-    narrations = folder / "narrations.jsonl"
+    narrations = own_narrations(folder)
     return Recording(
         recording_id=folder.resolve().name,
         reference=CameraStream("color", color, stamps, np.eye(4), ImageFrames(color_files, color.size_wh_px)),
@@ -90,7 +90,7 @@ def read(folder: Path) -> Recording:
         world=World.without_up(metric=True),
         source_dir=folder,
         format_name="rgbd",
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=tuple(
             path
             for path in [
@@ -99,7 +99,7 @@ def read(folder: Path) -> Recording:
                 narrations,
                 *(files[key] for key in sorted(files)),
             ]
-            if path.is_file()
+            if path is not None and path.is_file()
         ),
         warnings=tuple(warnings),
     )

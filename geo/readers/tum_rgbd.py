@@ -27,7 +27,7 @@ from geo.images import image_size
 from geo.nearest import nearest_rows
 from geo.readers.calibration_json import matrix_entry, pinhole_of
 from geo.readers.depth_files import DepthCoding, DepthImages, usable_files
-from geo.readers.evidence import Evidence, path_inside
+from geo.readers.evidence import Evidence, own_narrations, path_inside
 from geo.readers.json_values import is_number, json_object
 from geo.readers.text_files import data_lines, nanoseconds_of, read_text
 from geo.readers.trajectory_files import read_tum
@@ -77,12 +77,17 @@ def read(folder: Path) -> Recording:
     rgb_files = [rgb_files[i] for i in rgb_rows]
     depth_files = [depth_files[i] for i in depth_rows]
     coding = DepthCoding(depth_camera, unit_m=1.0 / _depth_scale(data, calibration), invalid=(0.0,))
-    narrations = folder / "narrations.jsonl"
+    narrations = own_narrations(folder)
     inputs = [*(folder / name for name in _LISTS), calibration, narrations, *rgb_files, *depth_files]
     return Recording(
         recording_id=folder.resolve().name,
         reference=CameraStream(
-            "color", color, rgb_stamps[rgb_rows], np.eye(4), ImageFrames(rgb_files, color.size_wh_px)
+            "color",
+            color,
+            rgb_stamps[rgb_rows],
+            np.eye(4),
+            ImageFrames(rgb_files, color.size_wh_px),
+            source_frames=np.asarray(rgb_rows, dtype=np.int64),
         ),
         depth=DepthStream(
             "depth",
@@ -95,8 +100,8 @@ def read(folder: Path) -> Recording:
         world=World.without_up(metric=True),
         source_dir=folder,
         format_name="tum_rgbd",
-        narrations_file=narrations if narrations.is_file() else None,
-        input_files=tuple(path for path in inputs if path.is_file()),
+        narrations_file=narrations,
+        input_files=tuple(path for path in inputs if path is not None and path.is_file()),
         warnings=tuple(warnings),
     )
 

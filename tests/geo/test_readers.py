@@ -47,6 +47,13 @@ def test_a_recording_one_folder_below_is_pointed_at(tmp_path, plain_folder):
         open_recording(tmp_path / "set")
 
 
+def test_narrations_that_are_a_link_out_of_the_folder_are_refused(tmp_path, rgbd_folder):
+    (tmp_path / "elsewhere.jsonl").write_text("{}")
+    (rgbd_folder / "narrations.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    with pytest.raises(RecordingError, match="leaves the recording folder"):
+        open_recording(rgbd_folder)
+
+
 def test_paths_that_are_no_folder(tmp_path):
     with pytest.raises(RecordingError, match="does not exist"):
         open_recording(tmp_path / "nowhere")

@@ -10,7 +10,7 @@ from geo.readers.adt.tables import BOXES_3D, INSTANCES, METADATA, OBJECT_POSES, 
 from geo.readers.aria.reader import REFERENCE_STREAM, AriaRig, read_mps_gaze, read_rig
 from geo.readers.aria.tracks import Posed, check_clock, extended, posed
 from geo.readers.depth_files import DepthCoding
-from geo.readers.evidence import Evidence, path_inside
+from geo.readers.evidence import Evidence, own_narrations, path_inside
 from geo.readers.mps.slam import read_closed_loop
 from geo.recording import CameraStream, DepthStream, Recording
 
@@ -42,7 +42,7 @@ def read(folder: Path) -> Recording:
     reference = rig.streams[0]
     check_clock(folder / TRAJECTORY, placed.trajectory, reference.timestamps_ns)
     placed = _with_end_frames(placed, rig, warnings)
-    narrations = folder / "narrations.jsonl"
+    narrations = own_narrations(folder)
     depth = _depth(folder, reference, warnings)
     gaze = read_mps_gaze(files.get(GAZE), rig, warnings)
     objects = read_objects(folder, placed.world, warnings)
@@ -55,7 +55,7 @@ def read(folder: Path) -> Recording:
         source_dir=folder,
         format_name="adt",
         gaze=gaze,
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=tuple(files.values()),
         warnings=tuple(warnings),
         others=rig.streams[1:],

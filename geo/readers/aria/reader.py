@@ -12,7 +12,7 @@ from geo.readers.aria.calibration import TURNS_CLOCKWISE, MountedCamera, device_
 from geo.readers.aria.folder import AriaFiles, find_files, required_vrs, vrs_file
 from geo.readers.aria.tracks import Posed, check_clock, gaze_on_frames, hand_tracks, posed, scene_points
 from geo.readers.aria.vrs import VrsFile, VrsFrames, VrsStream
-from geo.readers.evidence import Evidence
+from geo.readers.evidence import Evidence, own_narrations
 from geo.readers.mps.gaze import read_gaze
 from geo.readers.mps.hands import read_hands
 from geo.readers.mps.slam import MpsTrajectory, read_closed_loop
@@ -142,7 +142,7 @@ def read(folder: Path) -> Recording:
     check_clock(files.trajectory, placed.trajectory, reference.timestamps_ns)
     if files.online_calibration is not None:
         warnings.append(f"{files.online_calibration.name} is there and not used: cameras are at factory calibration")
-    narrations = folder / "narrations.jsonl"
+    narrations = own_narrations(folder)
     gaze = read_mps_gaze(files.gaze, rig, warnings)
     hands = _hands(files, placed, rig, warnings)
     points = _points(files, given, placed, warnings)
@@ -157,7 +157,7 @@ def read(folder: Path) -> Recording:
         format_name="aria",
         gaze=gaze,
         hands=hands,
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=tuple(path for path in inputs if path is not None and path.is_file()),
         warnings=tuple(warnings),
         others=rig.streams[1:],

@@ -23,6 +23,7 @@ from geo.readers.colmap.folder import (
 from geo.readers.colmap.records import ColmapPoints, SparseModel, check_camera_ids
 from geo.readers.colmap.streams import Group, groups_of, moments, mount
 from geo.readers.colmap.text import read_text_model
+from geo.readers.evidence import own_narrations
 from geo.readers.stated_world import stated_world
 from geo.recording import CameraStream, Recording, ScenePoints
 from geo.trajectory import Trajectory
@@ -71,7 +72,7 @@ def read(folder: Path) -> Recording:
     streams = [_stream(group, times) for group in groups]
     mounts = [mount(groups[0], group) for group in groups[1:]]
     others = tuple(_mounted(stream, place, warnings) for stream, place in zip(streams[1:], mounts, strict=True))
-    narrations = folder / "narrations.jsonl"
+    narrations = own_narrations(folder)
     files = [*where.files, *([said.file] if said.file else []), *(file for group in groups for file in group.files)]
     return Recording(
         recording_id=folder.resolve().name,
@@ -81,8 +82,8 @@ def read(folder: Path) -> Recording:
         world=world,
         source_dir=folder,
         format_name="colmap",
-        narrations_file=narrations if narrations.is_file() else None,
-        input_files=tuple(files + ([narrations] if narrations.is_file() else [])),
+        narrations_file=narrations,
+        input_files=tuple(files + ([narrations] if narrations else [])),
         warnings=tuple(warnings),
         others=others,
         points=_scene_points(model.points, world),

@@ -8,7 +8,7 @@ import numpy as np
 from geo import se3
 from geo.readers.aria.folder import GAZE_NAMES, POINT_NAMES, TRAJECTORY_NAMES
 from geo.readers.aria.tracks import check_clock, gaze_on_frames, scene_points, z_up_world
-from geo.readers.evidence import Evidence, path_inside
+from geo.readers.evidence import Evidence, own_narrations, path_inside
 from geo.readers.hot3d import tables
 from geo.readers.hot3d.cameras import StreamCamera, aria_cameras, build_of, camera_from_cpf
 from geo.readers.hot3d.clock import ClockOffset, offset_by_poses
@@ -69,7 +69,7 @@ def read(folder: Path) -> Recording:
     hands = read_wrists(folder, masks.get("hand_pose_available"), warnings)
     gaze = None if mps is None else _gaze(folder, mps, mounted[0], streams[0], warnings)
     points = None if mps is None else _points(folder, mps, world, warnings)
-    narrations = folder / "narrations.jsonl"
+    narrations = own_narrations(folder)
     return Recording(
         recording_id=folder.resolve().name,
         reference=streams[0],
@@ -80,7 +80,7 @@ def read(folder: Path) -> Recording:
         format_name="hot3d",
         gaze=gaze,
         hands=turned_hands(hands, turn),
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=(*sorted(path for path in folder.rglob("*") if path.is_file()), *meshes),
         warnings=tuple(warnings),
         others=streams[1:],

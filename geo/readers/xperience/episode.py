@@ -18,7 +18,7 @@ from jaxtyping import Float, Int64
 from geo import se3
 from geo.cameras import Camera
 from geo.errors import RecordingError
-from geo.readers.evidence import Evidence
+from geo.readers.evidence import Evidence, own_narrations
 from geo.readers.xperience.calibration import (
     ANNOTATION,
     CAMERA_NAMES,
@@ -94,8 +94,8 @@ def _recording(
 ) -> Recording:
     """All parts together, with the videos."""
     streams = _streams(episode, rig, stamps, depth)
-    narrations = episode.path / "narrations.jsonl"
-    if narrations.is_file():
+    narrations = own_narrations(episode.path)
+    if narrations is not None:
         episode.inputs.append(narrations)
     return Recording(
         recording_id=episode.path.resolve().name,
@@ -106,7 +106,7 @@ def _recording(
         source_dir=episode.path,
         format_name="xperience",
         hands=hands,
-        narrations_file=narrations if narrations.is_file() else None,
+        narrations_file=narrations,
         input_files=tuple(episode.inputs),
         warnings=tuple(episode.warnings),
         others=tuple(streams[1:]),
