@@ -1,10 +1,8 @@
 """``egospatial poses``: a recording without poses becomes one with, in the plain layout."""
 
-import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from egospatial.errors import FrontDoorError
+from egospatial.replacing import folder_beside
 from egospatial.reporting import Reporter
 from egospatial.store.atomic import write_json
 from egospatial.unposed import Unposed, open_unposed
 from geo.recording import Recording
 from geo.sfm.config import PosesConfig
 from geo.sfm.records import EstimatedPoses
+from geo.slicing import nanoseconds_from_start
 
 REPORT = "poses.json"
 POINTS = "points.ply"
@@ -54,6 +54,8 @@ class PosesRequest:
             raise FrontDoorError(f"--rate {self.rate_hz}: expected pictures a second.")
         if self.every is not None and self.every < 1:
             raise FrontDoorError(f"--every {self.every}: expected 1 or more.")
+        if self.end_s is not None:
+            nanoseconds_from_start(self.end_s, "--end")
         if self.masks is not None and not self.masks.is_dir():
             raise FrontDoorError(f"--masks {self.masks}: no such folder.")
 
@@ -64,10 +66,9 @@ def estimate(request: PosesRequest, reporter: Reporter) -> tuple[Path, Estimated
     Raises:
         InputError: the input is wrong, pycolmap is missing, no map can be built, or the folder is there already.
     """
-    from geo.slicing import slice_recording
-
     from geo.sfm.engine import load_pycolmap
     from geo.sfm.estimate import ScaleRule, estimate_poses
+    from geo.slicing import slice_recording
 
     load_pycolmap()
     unposed = open_unposed(request.source, request.rate_hz)
@@ -76,7 +77,10 @@ def estimate(request: PosesRequest, reporter: Reporter) -> tuple[Path, Estimated
     target = request.out / recording.recording_id
     if target.exists() and not request.force:
         raise FrontDoorError(f"{target}: is there already; give --force to replace it, or another --out.")
-    with _folder_beside(target) as part, tempfile.TemporaryDirectory(dir=part.parent, prefix=".poses-") as work:
+    with (
+        folder_beside(target, _is_posed, [request.source]) as part,
+        tempfile.TemporaryDirectory(dir=part.parent, prefix=".poses-") as work,
+    ):
         found = estimate_poses(
             recording,
             Path(work),
@@ -97,26 +101,9 @@ def _thinning(timestamps_ns: np.ndarray) -> int:
     return max(1, round(1e9 / _ENOUGH_RATE_HZ / float(np.median(np.diff(timestamps_ns)))))
 
 
-@contextlib.contextmanager
-def _folder_beside(target: Path) -> Iterator[Path]:
-    """A folder that becomes ``target`` when all went well; an older ``target`` is replaced only then."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    except OSError as error:
-        raise FrontDoorError(f"{target.parent}: cannot be written: {error.strerror}") from error
-    try:
-        yield part
-        part.chmod(0o755)
-        if target.exists():
-            older = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
-            os.replace(target, older / "old")
-            os.replace(part, target)
-            shutil.rmtree(older)
-        else:
-            os.replace(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+def _is_posed(folder: Path) -> bool:
+    """True for a folder that this command wrote."""
+    return (folder / REPORT).is_file() and (folder / POINTS).is_file()
 
 
 def write_posed(folder: Path, source: Path, unposed: Unposed, every: int, found: EstimatedPoses) -> None:

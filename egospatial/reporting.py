@@ -1,6 +1,7 @@
 """What a command says: results on stdout, everything else on stderr, errors on one line, exit statuses."""
 
 import contextlib
+import errno
 import json
 import sys
 import time
@@ -13,6 +14,7 @@ import typer
 from cuda_kernels.errors import InputError
 
 _LINE_EVERY_S = 15.0
+UNUSABLE_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # can only come from what a user or a manifest names
 
 
 class Reporter:
@@ -90,13 +92,16 @@ class Reporter:
 def command(as_json: bool = False, quiet: bool = False) -> Iterator[Reporter]:
     """Run a command's body; turn its errors into a line and an exit status.
 
-    A known error (``InputError``) is one line and status 2. Anything else is our own mistake: its trace goes to
-    stderr, status 1. With ``--json`` the error is also a JSON document on stdout.
+    A known error (``InputError``, or a path that no system takes) is one line and status 2. Anything else is our own
+    mistake: its trace goes to stderr, status 1. With ``--json`` the error is also a JSON document on stdout.
     """
     reporter = Reporter(as_json, quiet)
     try:
         yield reporter
-    except InputError as error:
+    except (InputError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in UNUSABLE_PATH:
+            _say_trace(reporter, error)
+            raise typer.Exit(1) from None
         line = " ".join(str(error).split())
         reporter.result({"error": line, "kind": type(error).__name__})
         reporter._clear()
@@ -105,11 +110,15 @@ def command(as_json: bool = False, quiet: bool = False) -> Iterator[Reporter]:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
-        reporter.result({"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})
-        reporter._clear()
-        typer.echo(traceback.format_exc(), err=True)
-        typer.echo("error: this is a mistake in egospatial itself; please report it with the lines above", err=True)
+        _say_trace(reporter, error)
         raise typer.Exit(1) from None
+
+
+def _say_trace(reporter: Reporter, error: Exception) -> None:
+    reporter.result({"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})
+    reporter._clear()
+    typer.echo(traceback.format_exc(), err=True)
+    typer.echo("error: this is a mistake in egospatial itself; please report it with the lines above", err=True)
 
 
 def dump(document: Any) -> str:

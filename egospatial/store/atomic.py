@@ -13,6 +13,10 @@ from typing import Any
 from egospatial.errors import StoreError
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+_WRONG_PLACE = (  # a folder that may not be written, or a path on which a file or a folder cannot be made
+    errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY,
+    errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
 # HDF5 tells the reason in its text only: "errno = 28, error message = 'No space left on device'"
 _ERRNO_IN_TEXT = re.compile(r"errno = (\d+)")
 _TEMPORARY = re.compile(r"^\..+\.(tmp|partial)")
@@ -59,7 +63,7 @@ def write_failure(path: Path, error: BaseException) -> StoreError | None:
             f"{path}: could not be written: no space left or a file size limit ({reason}). Earlier results are "
             "untouched; free some space and run the same command again, it goes on from there."
         )
-    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT):
+    if isinstance(error, OSError) and error.errno in _WRONG_PLACE:
         return StoreError(f"{path}: could not be written: {error.strerror}. Choose an --out folder that you may write.")
     return None
 
