@@ -148,4 +148,7 @@ def test_nothing_is_replaced_without_force(export, tmp_path):
     export("--what", "plain", "--pictures", "none")
     export("--what", "colmap", "--pictures", "none", "--force")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
-    assert not (tmp_path / "out" / "recording.json").exists() and (tmp_path / "out" / "sparse" / "0" / "images.txt").is_file()
+    assert (
+        not (tmp_path / "out" / "recording.json").exists()
+        and (tmp_path / "out" / "sparse" / "0" / "images.txt").is_file()
+    )
