@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import json
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -89,6 +91,23 @@ class Reporter:
 
 
 @contextlib.contextmanager
+def _ended_cleanly() -> Iterator[None]:
+    """While the block runs, SIGTERM unwinds it as Ctrl-C does: temporary files and folders are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def command(as_json: bool = False, quiet: bool = False) -> Iterator[Reporter]:
     """Run a command's body; turn its errors into a line and an exit status.
 
@@ -97,7 +116,8 @@ def command(as_json: bool = False, quiet: bool = False) -> Iterator[Reporter]:
     """
     reporter = Reporter(as_json, quiet)
     try:
-        yield reporter
+        with _ended_cleanly():
+            yield reporter
     except (InputError, OSError) as error:
         if isinstance(error, OSError) and error.errno not in UNUSABLE_PATH:
             _say_trace(reporter, error)

@@ -2,7 +2,10 @@
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import frontdoor_makers as make
 import numpy as np
@@ -19,6 +22,7 @@ from geo.recording import MissingFrames, with_reference
 from geo.rectify import RectifyConfig, rectify
 from geo.slicing import slice_recording
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--set", "rectify.width_px=32", "--set", "rectify.height_px=24"]
 STAMPS = [5_000_000_000 + i * 100_000_000 for i in range(4)]
 
@@ -232,3 +236,19 @@ def test_an_older_folder_comes_back_when_the_new_one_cannot_go_there(tmp_path, m
     with pytest.raises(FrontDoorError, match="could not be written"), folder_beside(target, lambda _: True):
         pass
     assert [path.name for path in target.iterdir()] == ["one"] and os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_an_export_that_is_ended_leaves_nothing(finished, tmp_path, name):
+    """The signal arrives while the folder is being written."""
+    code = (
+        "import signal, os, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import egospatial.converters as c\n"
+        f"c.write_image = lambda path, _: (path.parent.mkdir(parents=True), os.kill(os.getpid(), signal.{name}))\n"
+        "from egospatial.cli import main\nmain(sys.argv[1:])"
+    )
+    words = ["export", str(finished), "--what", "plain", "--to", str(tmp_path / "out")]
+    ended = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode in (130, 143), ended.stderr
+    assert "Traceback" not in ended.stderr and os.listdir(tmp_path) == ["kitchen_03"]
