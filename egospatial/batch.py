@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_kernels.errors import InputError
+from egospatial.reporting import UNUSABLE_PATH
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
@@ -45,8 +46,16 @@ def _guarded(source: Path, run_one: Callable[[Path], dict[str, Any]]) -> Result:
         return Result(source, DONE, run_one(source))
     except InputError as error:
         return Result(source, WRONG_INPUT, error=one_line(error))
+    except OSError as error:
+        if error.errno in UNUSABLE_PATH:
+            return Result(source, WRONG_INPUT, error=one_line(error))
+        return _failed(source, error)
     except Exception as error:
-        return Result(source, FAILED, error=f"{type(error).__name__}: {one_line(error)}", trace=traceback.format_exc())
+        return _failed(source, error)
+
+
+def _failed(source: Path, error: Exception) -> Result:
+    return Result(source, FAILED, error=f"{type(error).__name__}: {one_line(error)}", trace=traceback.format_exc())
 
 
 def run_in_processes(

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from egospatial.errors import FrontDoorError
+from egospatial.replacing import folder_beside
 from egospatial.store import geometry_file, layout, recording_file, splats_file
-from egospatial.store.atomic import atomic_folder, missing, write_bytes
+from egospatial.store.atomic import missing, write_bytes, write_failure
 from egospatial.view.images import write_image
 from geo.exporters import (
     PosedPictures,
@@ -31,6 +32,11 @@ from geo.world import Gravity
 CONVERTERS = ("nerfstudio", "colmap", "plain", "tum", "ply")
 WORLDS = ("canonical", "source", "original")
 PICTURES = ("jpg", "png", "none")
+_WRITTEN = {  # what an export's folder holds, first what it always holds
+    "nerfstudio": ("transforms.json", "images", "masks", "depth"),
+    "colmap": ("sparse", "images"),
+    "plain": ("recording.json", "trajectory.csv", "images"),
+}
 _MIN_OPACITY = 0.5
 _MASK = "masks/valid.png"
 
@@ -66,14 +72,26 @@ def convert(folder: Path, request: ConvertRequest, target: Path | None) -> list[
     pictures = pictures_of(folder, document, request)
     single = {"tum": "poses.txt", "ply": "points.ply"}.get(request.what)
     path = target or folder / "export" / (single or request.what)
+    sources = [folder / layout.RECORDING, folder / layout.GEOMETRY, folder / layout.VIDEO]
     if path.exists() and not request.force:
         raise FrontDoorError(f"{path}: is there already; give --force to replace it, or another --to.")
     if single is None:
-        with atomic_folder(path) as part:
+        with folder_beside(path, _is_export, sources) as part:
             names = _WRITERS[request.what](part, folder, document, pictures, request)
         return [path / name for name in names]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise FrontDoorError(f"{path}: {request.what} is one file, and cannot go there; give the name of a file.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_failure(path, error) or error from error
     return [_write_points(path, folder, pictures) if request.what == "ply" else _write_tum(path, pictures)]
+
+
+def _is_export(folder: Path) -> bool:
+    """True for a folder that holds one of the exports and nothing else."""
+    names = {entry.name for entry in folder.iterdir()}
+    return any(known[0] in names and names <= set(known) for known in _WRITTEN.values())
 
 
 def pictures_of(folder: Path, document: dict[str, Any], request: ConvertRequest) -> PosedPictures:

@@ -17,6 +17,7 @@ from egospatial.store.atomic import atomic_path, missing, write_bytes, write_jso
 from lifting.records import MotionState, ObjectTrajectory
 
 _LISTED = 20
+_RESULTS = (layout.LEDGER, layout.LOCK, layout.VIEWS, *layout.RESULTS)
 _CSV_COLUMNS = (
     "object_id", "label", "timestamp_ns", "state", "observed", "cx_m", "cy_m", "cz_m", "qw", "qx", "qy", "qz",
     "length_m", "width_m", "height_m", "sigma_x_m", "sigma_y_m", "sigma_z_m",
@@ -106,8 +107,10 @@ def export(
     """Write the export; gives the files written. ``options`` are those of ``converters.ConvertRequest``.
 
     Raises:
-        FrontDoorError: an unknown kind or format, or a result that is not there.
+        FrontDoorError: an unknown kind or format, a result that is not there, or a target that is one of the results.
     """
+    if target is not None and target.resolve() in {(folder / name).resolve() for name in _RESULTS}:
+        raise FrontDoorError(f"--to {target}: is a result that this folder lives on; choose another place.")
     if what == "trajectories" and not options:
         return _export_trajectories(folder, format_name or "json", target)
     if format_name is not None and what != "trajectories":

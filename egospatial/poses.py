@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from egospatial.errors import FrontDoorError
+from egospatial.replacing import folder_beside
 from egospatial.reporting import Reporter
-from egospatial.store.atomic import atomic_folder, write_json
+from egospatial.store.atomic import write_json
 from egospatial.unposed import Unposed, open_unposed
 from geo.recording import Recording
 from geo.sfm.config import PosesConfig
 from geo.sfm.records import EstimatedPoses
+from geo.slicing import nanoseconds_from_start
 
 REPORT = "poses.json"
 POINTS = "points.ply"
@@ -52,6 +54,8 @@ class PosesRequest:
             raise FrontDoorError(f"--rate {self.rate_hz}: expected pictures a second.")
         if self.every is not None and self.every < 1:
             raise FrontDoorError(f"--every {self.every}: expected 1 or more.")
+        if self.end_s is not None:
+            nanoseconds_from_start(self.end_s, "--end")
         if self.masks is not None and not self.masks.is_dir():
             raise FrontDoorError(f"--masks {self.masks}: no such folder.")
 
@@ -73,7 +77,10 @@ def estimate(request: PosesRequest, reporter: Reporter) -> tuple[Path, Estimated
     target = request.out / recording.recording_id
     if target.exists() and not request.force:
         raise FrontDoorError(f"{target}: is there already; give --force to replace it, or another --out.")
-    with atomic_folder(target) as part, tempfile.TemporaryDirectory(dir=part.parent, prefix=".poses-") as work:
+    with (
+        folder_beside(target, _is_posed, [request.source]) as part,
+        tempfile.TemporaryDirectory(dir=part.parent, prefix=".poses-") as work,
+    ):
         found = estimate_poses(
             recording,
             Path(work),
@@ -92,6 +99,11 @@ def _thinning(timestamps_ns: np.ndarray) -> int:
     if len(timestamps_ns) < 2:
         return 1
     return max(1, round(1e9 / _ENOUGH_RATE_HZ / float(np.median(np.diff(timestamps_ns)))))
+
+
+def _is_posed(folder: Path) -> bool:
+    """True for a folder that this command wrote."""
+    return (folder / REPORT).is_file() and (folder / POINTS).is_file()
 
 
 def write_posed(folder: Path, source: Path, unposed: Unposed, every: int, found: EstimatedPoses) -> None:

@@ -1,8 +1,11 @@
 """What a command says: results on stdout, everything else on stderr, errors on one line, exit statuses."""
 
 import contextlib
+import errno
 import json
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ import typer
 from cuda_kernels.errors import InputError
 
 _LINE_EVERY_S = 15.0
+UNUSABLE_PATH = (errno.ENAMETOOLONG, errno.ELOOP)  # can only come from what a user or a manifest names
 
 
 class Reporter:
@@ -87,16 +91,37 @@ class Reporter:
 
 
 @contextlib.contextmanager
+def _ended_cleanly() -> Iterator[None]:
+    """While the block runs, SIGTERM unwinds it as Ctrl-C does: temporary files and folders are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def command(as_json: bool = False, quiet: bool = False) -> Iterator[Reporter]:
     """Run a command's body; turn its errors into a line and an exit status.
 
-    A known error (``InputError``) is one line and status 2. Anything else is our own mistake: its trace goes to
-    stderr, status 1. With ``--json`` the error is also a JSON document on stdout.
+    A known error (``InputError``, or a path that no system takes) is one line and status 2. Anything else is our own
+    mistake: its trace goes to stderr, status 1. With ``--json`` the error is also a JSON document on stdout.
     """
     reporter = Reporter(as_json, quiet)
     try:
-        yield reporter
-    except InputError as error:
+        with _ended_cleanly():
+            yield reporter
+    except (InputError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in UNUSABLE_PATH:
+            _say_trace(reporter, error)
+            raise typer.Exit(1) from None
         line = " ".join(str(error).split())
         reporter.result({"error": line, "kind": type(error).__name__})
         reporter._clear()
@@ -105,11 +130,15 @@ def command(as_json: bool = False, quiet: bool = False) -> Iterator[Reporter]:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
-        reporter.result({"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})
-        reporter._clear()
-        typer.echo(traceback.format_exc(), err=True)
-        typer.echo("error: this is a mistake in egospatial itself; please report it with the lines above", err=True)
+        _say_trace(reporter, error)
         raise typer.Exit(1) from None
+
+
+def _say_trace(reporter: Reporter, error: Exception) -> None:
+    reporter.result({"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})
+    reporter._clear()
+    typer.echo(traceback.format_exc(), err=True)
+    typer.echo("error: this is a mistake in egospatial itself; please report it with the lines above", err=True)
 
 
 def dump(document: Any) -> str:

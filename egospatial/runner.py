@@ -16,6 +16,7 @@ from egospatial.stages import Plan, Progress, make_plan, run_stages, stage_hashe
 from egospatial.store import layout
 from egospatial.store.atomic import remove_leftovers, write_json
 from egospatial.workbench import Workbench
+from geo.recording import MissingFrames
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,10 @@ def run_recording(
     if request.dry_run:
         ledger = ledgers.load(folder)
         _check_same_recording(folder, ledger, bench, digest)
-        return RunOutcome(recording.recording_id, folder, make_plan(stages, folder, ledger, hashes, request.stages),
-                          None, recording.warnings)  # fmt: skip
+        plan = make_plan(stages, folder, ledger, hashes, request.stages)
+        _check_pictures(bench, plan)
+        return RunOutcome(recording.recording_id, folder, plan, None, recording.warnings)
+    _check_pictures(bench, make_plan(stages, folder, ledgers.load(folder), hashes, request.stages))
     with folder_lock(folder):
         remove_leftovers(folder)
         ledger = ledgers.load(folder)
@@ -129,6 +132,19 @@ def request_of_folder(folder: Path, config: RunConfig | None, stages: tuple[str,
         format_name=ledger.format_name,
         camera=ledger.camera,
         folder=folder,
+    )
+
+
+def _check_pictures(bench: Workbench, plan: Plan) -> None:
+    """Refuse to rectify a camera whose pictures are not there, before anything is written."""
+    recording = bench.recording
+    frames = recording.reference.frames
+    if "rectify" not in plan.to_run or not isinstance(frames, MissingFrames):
+        return
+    seeing = [stream.name for stream in recording.others if not isinstance(stream.frames, MissingFrames)]
+    choice = f". With pictures: {', '.join(seeing)}; choose one with --camera" if seeing else ""
+    raise FrontDoorError(
+        f"{recording.recording_id}: camera {recording.reference.name} has no pictures: {frames.reason}{choice}"
     )
 
 

@@ -8,6 +8,7 @@ from jaxtyping import Int64
 
 from egospatial.errors import FrontDoorError
 from geo.recording import CanonicalRecording, PickedFrames
+from geo.slicing import nanoseconds_from_start
 from tracking.records import Grounding, Narration, NarrationSet
 
 
@@ -20,11 +21,22 @@ class Selection:
     every: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what selects nothing whatever the recording."""
+        """Refuse what selects nothing whatever the recording.
+
+        Raises:
+            FrontDoorError: ``every`` below 1, or an end before the start. TimeError: seconds that are no number.
+        """
         if self.every < 1:
             raise FrontDoorError(f"--every {self.every}: expected 1 or more.")
+        for option, seconds in (("--start", self.start_s), ("--end", self.end_s)):
+            if seconds is not None:
+                nanoseconds_from_start(seconds, option)
         if self.start_s is not None and self.end_s is not None and self.end_s <= self.start_s:
             raise FrontDoorError(f"--start {self.start_s} --end {self.end_s}: the end has to come after the start.")
+
+    def _text(self) -> str:
+        given = (("--start", self.start_s), ("--end", self.end_s), ("--every", self.every if self.every > 1 else None))
+        return " ".join(f"{option} {value}" for option, value in given if value is not None)
 
     @property
     def takes_all(self) -> bool:
@@ -43,17 +55,16 @@ class Selection:
             FrontDoorError: nothing is left; says how long the recording is.
         """
         first = int(timestamps_ns[0]) if len(timestamps_ns) else 0
-        start_ns = first + round((self.start_s or 0.0) * 1e9)
+        start_ns = first + nanoseconds_from_start(self.start_s or 0.0, "--start")
         inside = timestamps_ns >= start_ns
         if self.end_s is not None:
-            inside &= timestamps_ns < first + round(self.end_s * 1e9)
+            inside &= timestamps_ns < first + nanoseconds_from_start(self.end_s, "--end")
         indices = np.flatnonzero(inside)
         kept = set(indices[:: self.every].tolist()) | (set(grounded) & set(indices.tolist()))
         if not kept:
             length_s = (int(timestamps_ns[-1]) - first) / 1e9 if len(timestamps_ns) else 0.0
             raise FrontDoorError(
-                f"--start {self.start_s} --end {self.end_s} leaves no frame; the recording has {len(timestamps_ns)} "
-                f"frames over {length_s:.2f} s."
+                f"{self._text()} leaves no frame; the recording has {len(timestamps_ns)} frames over {length_s:.2f} s."
             )
         return tuple(sorted(kept))
 

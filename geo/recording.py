@@ -193,7 +193,7 @@ def with_reference(recording: Recording, camera_name: str) -> Recording:
     """The same recording seen through another of its cameras: poses and depth stay, gaze is dropped with a warning.
 
     Raises:
-        RecordingError: no such camera; the message names those that there are.
+        RecordingError: no such camera (the message names those that there are), or its place on the rig is unknown.
     """
     if camera_name == recording.reference.name:
         return recording
@@ -203,6 +203,12 @@ def with_reference(recording: Recording, camera_name: str) -> Recording:
             f"{recording.recording_id} has no camera {camera_name!r}; its cameras are {', '.join(streams)}"
         )
     chosen = streams.pop(camera_name)
+    if not np.isfinite(chosen.reference_from_camera).all():
+        raise RecordingError(
+            f"{recording.recording_id}: camera {camera_name} has no known place on the rig of "
+            f"{recording.reference.name}, so none of its pictures would have a pose; where it has poses of its own, "
+            "make it the reference in the recording's manifest (docs/formats.md)"
+        )
     note = f"gaze is left out: it is in pixels of camera {recording.reference.name}, and {camera_name} was chosen"
     warnings = recording.warnings if recording.gaze is None else (*recording.warnings, note)
     return replace(recording, reference=chosen, others=tuple(streams.values()), gaze=None, warnings=warnings)

@@ -8,7 +8,7 @@ from jaxtyping import Float, UInt8
 from cuda_kernels.remap_table import RemapTable, make_table
 from geo import se3
 from geo.cameras import Camera, PinholeCamera
-from geo.errors import ShapeError, listed
+from geo.errors import CameraError, ShapeError, listed
 from geo.gravity import GravityEstimate, estimate_up
 from geo.recording import (
     CanonicalRecording,
@@ -72,6 +72,7 @@ def rectify(recording: Recording, config: RectifyConfig | None = None) -> Canoni
 
     Raises:
         ShapeError: frames and time stamps disagree. TimeError: poses and pictures do not overlap in time.
+        CameraError: the view that the settings ask for shows nothing of the source.
     """
     settings = config or RectifyConfig()
     reference = recording.reference
@@ -92,6 +93,11 @@ def rectify(recording: Recording, config: RectifyConfig | None = None) -> Canoni
         warnings.append(note)
     unchanged = view.camera == reference.camera and np.array_equal(view.source_from_canonical, np.eye(3))
     table = remap_table(reference.camera, view.camera, view.source_from_canonical)
+    if not table.valid.any():
+        raise CameraError(
+            f"{recording.recording_id}: the canonical view shows nothing that camera {reference.name} sees; turn it "
+            "back (rectify.pitch_deg, yaw_deg, roll_deg) or set rectify.fx_fy_cx_cy_px to a view inside the picture"
+        )
     canonical = CanonicalRecording(
         recording_id=recording.recording_id,
         camera=view.camera,

@@ -11,6 +11,7 @@ from geo.nearest import nearest_rows
 from geo.recording import CameraStream, DepthSource, DepthStream, PickedFrames, Recording
 
 NS = 1_000_000_000
+_MAX_SECONDS = 9e9  # beyond, nanoseconds do not fit 64 bits
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ def slice_recording(
         return recording
     reference = recording.reference
     stamps, zero = reference.timestamps_ns, reference.start_ns()
-    low = int(stamps[0]) if start_s is None else zero + round(start_s * NS)
-    high = int(stamps[-1]) + 1 if end_s is None else zero + round(end_s * NS)
+    low = int(stamps[0]) if start_s is None else zero + nanoseconds_from_start(start_s, "start_s")
+    high = int(stamps[-1]) + 1 if end_s is None else zero + nanoseconds_from_start(end_s, "end_s")
     kept = _inside(stamps, low, high)[::every]
     if not len(kept):
         length = (int(stamps[-1]) - zero) / NS
         raise RecordingError(
-            f"{recording.recording_id}: no frame between {start_s} s and {end_s} s; it is {length:.3f} s long"
+            f"{recording.recording_id}: no frame {_span_text(start_s, end_s)}; it is {length:.3f} s long"
         )
     depth = None if recording.depth is None else _sliced_depth(recording.depth, stamps[kept], every)
     others = [(stream, _inside(stream.timestamps_ns, low, high)[::every]) for stream in recording.others]
@@ -66,8 +67,24 @@ def slice_recording(
     )
 
 
+def nanoseconds_from_start(seconds: float | int, what: str) -> int:
+    """Nanoseconds of a number of seconds that someone gave; ``what`` begins the message.
+
+    Raises:
+        TimeError: NaN, infinite, or too large for 64-bit nanoseconds.
+    """
+    if not abs(seconds) < _MAX_SECONDS:
+        raise TimeError(f"{what} {seconds}: expected a number of seconds below {_MAX_SECONDS:.0e}")
+    return round(seconds * NS)
+
+
 def _inside(stamps: Int64[np.ndarray, "N"], low: int, high: int) -> Int64[np.ndarray, "K"]:
     return np.flatnonzero((stamps >= low) & (stamps < high))
+
+
+def _span_text(start_s: float | None, end_s: float | None) -> str:
+    parts = ["" if start_s is None else f"from {start_s} s on", "" if end_s is None else f"before {end_s} s"]
+    return " and ".join(part for part in parts if part)
 
 
 def _picked(stream: CameraStream, rows: Int64[np.ndarray, "K"]) -> CameraStream:

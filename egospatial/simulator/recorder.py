@@ -33,6 +33,7 @@ from egospatial.simulator.timeline import Moment, Timeline
 from egospatial.simulator.truth import TruthObject
 from egospatial.simulator.truth_writer import TruthWriter
 from egospatial.simulator.views import Views, make_views
+from egospatial.store.atomic import write_failure
 from geo import se3
 from lifting.records import SceneSurfaces
 
@@ -75,7 +76,7 @@ def simulate(
         overwrite: Replace a recording of this id; otherwise one that is there is an error.
 
     Raises:
-        FrontDoorError: unknown preset, negative seed, or the recording is already there.
+        FrontDoorError: unknown preset, negative seed, the recording is already there, or the folder cannot be made.
     """
     chosen = preset_by_name(preset)
     if seed < 0:
@@ -87,7 +88,10 @@ def simulate(
             if not overwrite:
                 raise FrontDoorError(f"{folder} is there already; choose another folder or remove it")
             shutil.rmtree(folder)
-        folder.mkdir(parents=True)
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise write_failure(folder, error) or error from error
     scene, timeline = make_scene(chosen, seed)
     _Session(scene, timeline, chosen, seed, recording_id, made, progress).run()
     return made

@@ -6,8 +6,6 @@ import json
 import math
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,10 @@ from typing import Any
 from egospatial.errors import StoreError
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+_WRONG_PLACE = (  # a folder that may not be written, or a path on which a file or a folder cannot be made
+    errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY,
+    errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
 # HDF5 tells the reason in its text only: "errno = 28, error message = 'No space left on device'"
 _ERRNO_IN_TEXT = re.compile(r"errno = (\d+)")
 _TEMPORARY = re.compile(r"^\..+\.(tmp|partial)")
@@ -61,7 +63,7 @@ def write_failure(path: Path, error: BaseException) -> StoreError | None:
             f"{path}: could not be written: no space left or a file size limit ({reason}). Earlier results are "
             "untouched; free some space and run the same command again, it goes on from there."
         )
-    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT):
+    if isinstance(error, OSError) and error.errno in _WRONG_PLACE:
         return StoreError(f"{path}: could not be written: {error.strerror}. Choose an --out folder that you may write.")
     return None
 
@@ -91,34 +93,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
             raise known from error
         raise
     flush_folder(path.parent)
-
-
-@contextlib.contextmanager
-def atomic_folder(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside ``target`` that takes its place when all went well.
-
-    An older ``target`` (a folder or a file) is replaced only then; on any failure it stays as it was.
-
-    Raises:
-        StoreError: the parent folder cannot be written.
-    """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    except OSError as error:
-        raise StoreError(f"{target.parent}: cannot be written: {error.strerror}") from error
-    try:
-        yield part
-        part.chmod(0o755)
-        if target.exists():
-            older = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
-            os.replace(target, older / "old")
-            os.replace(part, target)
-            shutil.rmtree(older)
-        else:
-            os.replace(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -1,5 +1,6 @@
 """Points as a PLY file: float64 coordinates, 8-bit colours; opened by MeshLab, CloudCompare, Open3D."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def write_points(
         part.write_bytes(head.encode("ascii") + rows.tobytes())
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise RecordingError(f"{path} cannot be written: {error.strerror}") from error
     return path

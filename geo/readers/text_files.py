@@ -4,6 +4,7 @@
 numbers count, and time never passes through a float (FIELD P4).
 """
 
+import contextlib
 import gzip
 import io
 import os
@@ -67,7 +68,8 @@ def write_text(path: Path, text: str) -> None:
         part.write_bytes(gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data)
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
         raise RecordingError(f"{path} cannot be written: {error.strerror}") from error
 
 

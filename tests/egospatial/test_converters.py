@@ -142,6 +142,13 @@ def test_nothing_is_replaced_without_force(export, tmp_path):
     (tmp_path / "out" / "mine").write_text("x")
     assert "--force" in export("--what", "colmap", code=2)
     assert (tmp_path / "out" / "mine").read_text() == "x"
+    assert "other things" in export("--what", "colmap", "--pictures", "none", "--force", code=2)
+    (tmp_path / "out" / "mine").unlink()
+    (tmp_path / "out").rmdir()
+    export("--what", "plain", "--pictures", "none")
     export("--what", "colmap", "--pictures", "none", "--force")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
-    assert not (tmp_path / "out" / "mine").exists() and (tmp_path / "out" / "sparse" / "0" / "images.txt").is_file()
+    assert (
+        not (tmp_path / "out" / "recording.json").exists()
+        and (tmp_path / "out" / "sparse" / "0" / "images.txt").is_file()
+    )

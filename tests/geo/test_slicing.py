@@ -60,7 +60,7 @@ def test_a_slice_of_a_slice(plain_folder):
 
 def test_nothing_left_is_an_error(plain_folder):
     recording = open_recording(plain_folder)
-    with pytest.raises(RecordingError, match=r"no frame between 7\.0 s and None s; it is 0\.500 s long"):
+    with pytest.raises(RecordingError, match=r"no frame from 7\.0 s on; it is 0\.500 s long"):
         slice_recording(recording, 7.0)
     with pytest.raises(TimeError, match="must come after"):
         slice_recording(recording, 2.0, 1.0)
