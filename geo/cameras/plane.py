@@ -32,6 +32,15 @@ class PlaneSlopes:
         """Positive where the distortion keeps its orientation."""
         return np.asarray(self.xx * self.yy - self.xy * self.yx)
 
+    def keeps_order(self, x: Float[np.ndarray, "N"], y: Float[np.ndarray, "N"]) -> Bool[np.ndarray, "N"]:
+        """True where the orientation is kept, and a step outwards from the centre goes outwards in the picture too.
+
+        The second does not follow from the first: z + a z^2 in the complex plane keeps its orientation everywhere but
+        in one point, and yet covers the plane twice.
+        """
+        outwards = x * x * self.xx + x * y * (self.xy + self.yx) + y * y * self.yy
+        return np.asarray((self.determinant > 0) & ((outwards > 0) | ((x == 0) & (y == 0))))
+
 
 @dataclass(frozen=True)
 class Bent:
@@ -68,7 +77,8 @@ class PlaneDistortion:
     and COLMAP's (p2, p1), Project Aria's (p0, p1); as a vector it turns with the picture.
 
     Valid is the disc of radius ``max_radius`` (given limit, first turning point or pole of the radial curve), as far
-    as the whole distortion keeps its orientation on the straight way there from the centre (FIELD R4).
+    as the whole distortion keeps its orientation, and outwards stays outwards, on the straight way there from the
+    centre (FIELD R4).
 
     Source: OpenCV 4, ``calib3d``, "Detailed Description"; Brown (1966); Weng, Cohen & Herniou (1992) for the prism.
     """
@@ -109,7 +119,7 @@ class PlaneDistortion:
         slopes = self._slopes(x, y, s, g)
         xd = x * (g + along) + s * (px + self.prism_x[0] + s * self.prism_x[1])
         yd = y * (g + along) + s * (py + self.prism_y[0] + s * self.prism_y[1])
-        return Bent(xd, yd, slopes, np.asarray(inside & (slopes.determinant > 0) & self._before_fold(x, y)))
+        return Bent(xd, yd, slopes, np.asarray(inside & slopes.keeps_order(x, y) & self._before_fold(x, y)))
 
     def _slopes(
         self,
@@ -136,10 +146,10 @@ class PlaneDistortion:
 
     @cached_property
     def _folds(self) -> tuple[Float[np.ndarray, "A"], Float[np.ndarray, "A"]] | None:
-        """Azimuths, and for each a radius inside the first strip where orientation is lost; None without any strip.
+        """Azimuths, and for each a radius inside the first strip where the order is lost; None without any strip.
 
-        Beyond such a strip the orientation may come back, with a second picture of the same pixels: that part never
-        counts. The strip's own border is found by the determinant itself, so sampling need not be exact.
+        Beyond such a strip the order may come back, with a second picture of the same pixels: that part never counts.
+        The strip's own border is found by the slopes themselves, so sampling need not be exact.
         """
         azimuth = np.linspace(-np.pi, np.pi, _AZIMUTHS)[:, None]
         radius = np.tan(np.linspace(0, np.arctan(min(self.max_radius, 1e6)), _RADII))[None]
@@ -147,7 +157,7 @@ class PlaneDistortion:
         with np.errstate(all="ignore"):
             s = x * x + y * y
             g = polyval(s, np.asarray(self.numerator)) / polyval(s, np.asarray(self.denominator))
-            lost = ~(self._slopes(x, y, s, g).determinant > 0).reshape(_AZIMUTHS, _RADII)
+            lost = ~self._slopes(x, y, s, g).keeps_order(x, y).reshape(_AZIMUTHS, _RADII)
         lost[:, -1] &= lost[:, -2]  # at the turning point itself zero is rounding
         if not lost.any():
             return None
@@ -158,7 +168,7 @@ class PlaneDistortion:
         return azimuth[:, 0], 0.5 * (radius[0, first] + radius[0, last])
 
     def _before_fold(self, x: Float[np.ndarray, "N"], y: Float[np.ndarray, "N"]) -> Bool[np.ndarray, "N"]:
-        """Where a point lies on the centre's side of the first strip of lost orientation."""
+        """Where a point lies on the centre's side of the first strip of lost order."""
         if self._folds is None:
             return np.ones(np.shape(x), dtype=bool)
         azimuth, radius = self._folds
