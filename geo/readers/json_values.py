@@ -1,10 +1,13 @@
 """Values of JSON files that have no schema of their own: parsed, and checked where they are used."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from geo.errors import RecordingError
+from geo.errors import RecordingError, TimeError
+
+_RATES_HZ = (1e-6, 1e6)
 
 
 def parsed_json(text: str, where: str) -> Any:
@@ -59,3 +62,14 @@ def finite_numbers(value: Any, count: int | None, where: str, limit: float = 1e1
         if not is_number(number, limit):
             raise RecordingError(f"{where} holds {str(number)[:40]!r}, which is no finite number")
     return [float(number) for number in value]
+
+
+def rate_of(value: float | int, where: str) -> Fraction:
+    """Pictures a second as the decimal number that was meant (29.97, not its nearest float).
+
+    Raises:
+        TimeError: it is no rate: infinite, NaN, or outside 1e-6 to 1e6 Hz.
+    """
+    if not _RATES_HZ[0] <= value <= _RATES_HZ[1]:
+        raise TimeError(f"{where}: rate_hz = {str(value)[:40]} is no rate of pictures (1e-6 to 1e6 a second)")
+    return Fraction(str(value))

@@ -1,7 +1,6 @@
 """This project's own layout (docs/formats.md): recording.json, trajectory.csv, videos, optional tables."""
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from geo.depth_rectify import pinhole_for, rectified_depth
 from geo.errors import CameraError, GeoError, RecordingError, TimeError
 from geo.readers.depth_files import DepthCoding, DepthImages, Hdf5Depth
 from geo.readers.evidence import Evidence, path_inside
+from geo.readers.json_values import rate_of
 from geo.readers.plain_schema import PLAIN_SCHEMA
 from geo.readers.printf_files import pattern_files, pattern_numbers
 from geo.readers.schema import load_json, validate
@@ -142,7 +142,7 @@ def _stamps(name: str, entry: dict[str, Any], frames: int) -> Int64[np.ndarray, 
     """Time stamps of a camera, as many as it has frames."""
     given = entry["timestamps_ns"]
     if isinstance(given, dict):
-        step = Fraction(_NS) / Fraction(str(given["rate_hz"]))
+        step = _NS / rate_of(given["rate_hz"], f"camera {name!r}")
         given = [given["start_ns"] + round(i * step) for i in range(frames)]
     try:
         stamps = np.array(given, dtype=np.int64)

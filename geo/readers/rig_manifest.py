@@ -1,12 +1,12 @@
 """JSON schema of rig.json (docs/formats.md), and what its entries of times mean."""
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
 
 from geo.errors import RecordingError, TimeError
+from geo.readers.json_values import rate_of
 from geo.readers.rig_pictures import RigPictures
 from geo.readers.schema import Schema
 from geo.readers.stated_world import WORLD_SCHEMA
@@ -96,7 +96,7 @@ def stamps_of(entry: Any, pictures: RigPictures, what: str) -> Int64[np.ndarray,
     elif "rate_hz" in entry:
         if "first" in entry:
             raise RecordingError(f"{what}: timestamps_ns.first is for a trajectory; pictures begin at start_ns")
-        step = Fraction(_NS) / Fraction(str(entry["rate_hz"]))
+        step = _NS / rate_of(entry["rate_hz"], what)
         values = [entry["start_ns"] + round(i * step) for i in range(count)]
     elif pictures.video_stamps_ns is not None:
         values = [entry["start_ns"] + stamp for stamp in pictures.video_stamps_ns.tolist()]

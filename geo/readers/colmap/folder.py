@@ -8,6 +8,7 @@ from typing import Any
 
 from geo.errors import RecordingError, listed
 from geo.readers.evidence import Evidence, path_inside
+from geo.readers.json_values import rate_of
 from geo.readers.schema import load_json, validate
 
 MANIFEST = "colmap.json"
@@ -88,7 +89,7 @@ def read_manifest(folder: Path) -> Said:
         data.get("model"),
         data.get("images"),
         data.get("reference_camera"),
-        None if rate is None else Fraction(str(rate)),
+        None if rate is None else rate_of(rate, str(path)),
         data.get("start_ns", 0),
         data.get("metric", False),
         None if up is None else tuple(up),
