@@ -181,11 +181,6 @@ def test_equal_stamps_with_different_poses_name_both_lines(plain_folder):
         (lambda m: m.update(reference_camera="ear"), RecordingError, "reference_camera 'ear' is not among"),
         (lambda m: m["world"].update(up=[0, 0, 0]), RecordingError, "is no direction; use null"),
         (
-            lambda m: m["cameras"]["eye"].update(timestamps_ns={"start_ns": 0, "rate_hz": 1e300}),
-            TimeError,
-            "camera 'eye': rate_hz = 1e\\+300 is no rate",
-        ),
-        (
             lambda m: m["cameras"]["eye"].update(timestamps_ns={"start_ns": 0, "rate_hz": 1e-300}),
             TimeError,
             "rate_hz = 1e-300 is no rate",
