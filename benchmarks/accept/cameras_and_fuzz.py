@@ -53,7 +53,7 @@ def fuzz_nodes() -> list[str]:
 
 def _pytest(what: list[str], env: dict[str, str]) -> Ran:
     # the checks of array shapes at every call are the test suite's business; here they would be most of the time
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *what]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *what]
     return run(command, env={**os.environ, "EGOSPATIAL_NO_SHAPE_CHECKS": "1", **env}, timeout_s=1500)
 
 
