@@ -43,7 +43,7 @@ class Selection:
         """True if nothing is left out."""
         return self.start_s is None and self.end_s is None and self.every == 1
 
-    def frames(self, timestamps_ns: Int64[np.ndarray, "N"], grounded: Sequence[int] = ()) -> tuple[int, ...]:
+    def frames(self, timestamps_ns: Int64[np.ndarray, "N"], grounded: Sequence[int] = ()) -> Sequence[int]:
         """Indices of the frames taken.
 
         Args:
@@ -54,6 +54,8 @@ class Selection:
         Raises:
             FrontDoorError: nothing is left; says how long the recording is.
         """
+        if self.takes_all and len(timestamps_ns):
+            return range(len(timestamps_ns))
         first = int(timestamps_ns[0]) if len(timestamps_ns) else 0
         start_ns = first + nanoseconds_from_start(self.start_s or 0.0, "--start")
         inside = timestamps_ns >= start_ns

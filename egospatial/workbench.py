@@ -5,6 +5,7 @@ one that was not, thus work on the same numbers.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -81,7 +82,7 @@ class Workbench:
         return self.narrations_file or self.recording.narrations_file
 
     @cached_property
-    def source_frames(self) -> tuple[int, ...]:
+    def source_frames(self) -> Sequence[int]:
         """Frames of the reference camera that are taken."""
         grounded = grounded_frames(self._all_narrations) if self.selection.every > 1 else []
         return self.selection.frames(self._whole.timestamps_ns, grounded)

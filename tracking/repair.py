@@ -9,15 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Bool
 
 from tracking import masks
 from tracking.base import Observation, Prompt, Session, Tracker
 from tracking.judges import Case, GeometricJudge, Judge
 from tracking.records import Grounding, MaskState, Outcome, Verdict
+from tracking.rivals import Rivals
 
 Ticker = Callable[[int], None]
 _SAME_IOU = 0.3
+_ANOTHERS_IOU = 0.5
 _MAX_SEEDS = 6
 _NEIGHBOUR_M = 0.2
 _NAN3 = np.full(3, np.nan)
@@ -73,18 +74,20 @@ class Follower:
         label: str,
         frame_count: int,
         tick: Ticker | None = None,
+        rivals: Rivals | None = None,
     ) -> None:
         self._tracker, self._judge, self._metric = tracker, judge, metric
         self._object_id, self._label, self._count = object_id, label, frame_count
         self._tick = tick or (lambda _: None)
+        self._rivals = rivals or Rivals()
         self._groups: list[PointGroup] = []
         self._fresh: dict[PointGroup, Session] = {}  # started to be looked at, not propagated yet
 
-    def follow(self, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None = None) -> Followed:
+    def follow(self, groups: list[PointGroup]) -> Followed:
         """Track from the first group with a positive point; the others check. Groups come in rising frame order."""
         self._groups, self._fresh = groups, {}
         result = Followed([None] * self._count)
-        first, session = self._choose_seed(result, groups, taken)
+        first, session = self._choose_seed(result, groups)
         self._run(result, session, first.frame, range(first.frame + 1, self._count), range(first.frame - 1, -1, -1))
         latest = earliest = first.frame  # the trusted frames on both sides
         others = [group for group in groups if group is not first]
@@ -107,15 +110,13 @@ class Follower:
                 latest, earliest = max(latest, group.frame), min(earliest, group.frame)
         return result
 
-    def _start(self, result: Followed, group: PointGroup, taken: Bool[np.ndarray, "H W"] | None = None) -> Session:
+    def _start(self, result: Followed, group: PointGroup) -> Session:
         """A session at a group that has not been propagated: the one that was looked at before, else a new one."""
-        if taken is None and group in self._fresh:
-            return self._fresh[group]
-        result.tracker_calls += 1
-        session = self._tracker.start(self._with_neighbours(group).prompt(), taken)
-        if taken is None:
-            self._fresh[group] = session
-        return session
+        if group not in self._fresh:
+            result.tracker_calls += 1
+            taken = self._rivals.taken(group.frame, group.points)
+            self._fresh[group] = self._tracker.start(self._with_neighbours(group).prompt(), taken)
+        return self._fresh[group]
 
     def _with_neighbours(self, group: PointGroup) -> PointGroup:
         """The group with what the same narration marks on the same spot's surroundings in other frames.
@@ -135,9 +136,7 @@ class Follower:
                     more.append(moved)
         return replace(group, points=(*group.points, *more))
 
-    def _choose_seed(
-        self, result: Followed, groups: list[PointGroup], taken: Bool[np.ndarray, "H W"] | None
-    ) -> tuple[PointGroup, Session]:
+    def _choose_seed(self, result: Followed, groups: list[PointGroup]) -> tuple[PointGroup, Session]:
         """The first point, unless a later one of the same narration gives a clearly better segment.
 
         Worth: the tracker's own score, times how well the segment's distance-free area fits the median of all of
@@ -147,7 +146,7 @@ class Follower:
         first = next(group for group in groups if group.can_seed)
         same = [group for group in groups if group.can_seed and group.narration_id == first.narration_id]
         picks = np.unique(np.linspace(0, len(same) - 1, min(len(same), _MAX_SEEDS)).round().astype(int))
-        tried = [(same[i], self._start(result, same[i], taken if same[i] is first else None)) for i in picks]
+        tried = [(same[i], self._start(result, same[i])) for i in picks]
         worth = self._worth_of_seeds([session.seed for _, session in tried])
         best = int(np.argmax(worth))
         chosen = 0 if worth[0] >= _FIRST_SEED_SHARE * worth[best] else best
@@ -198,8 +197,15 @@ class Follower:
         return float(np.median(areas[np.isfinite(areas)])) if np.isfinite(areas).any() else float("nan")
 
     def _ask(self, result: Followed, frame: int, points: tuple[Grounding, ...] = ()) -> Verdict:
+        """The judge's verdict; without points, a mask that is another object's has drifted whatever it looks like."""
         result.judge_calls += 1
-        return self._judge.judge(self._case(result, frame, points))
+        verdict = self._judge.judge(self._case(result, frame, points))
+        observation = result.observations[frame]
+        overlap = 0.0 if points or observation is None else self._rivals.overlap(observation)
+        if overlap < _ANOTHERS_IOU:
+            return verdict
+        reason, evidence = f"another object's track has these pixels ({overlap:.2f})", {"another_iou": overlap}
+        return replace(verdict, outcome=Outcome.DRIFTED, reason=reason, evidence={**verdict.evidence, **evidence})
 
     def _check(self, result: Followed, group: PointGroup) -> Verdict:
         """The judge's verdict; a mask that holds the point but disagrees with the thing around it has drifted too.

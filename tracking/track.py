@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool
 
 from geo.recording import CanonicalRecording
 from tracking.base import Observation, SceneDepthLike, Tracker
 from tracking.embedded.config import EmbeddedConfig
 from tracking.identity import ObjectPlan, plan_objects, resolve_duplicates, second_plan
 from tracking.judges import GeometricJudge, Judge, JudgeConfig
-from tracking.records import MaskState, MaskTrack, NarrationSet, Outcome, TrackSet, Verdict, decode_rle
+from tracking.records import MaskState, MaskTrack, NarrationSet, Outcome, TrackSet, Verdict
 from tracking.repair import Follower, PointGroup
+from tracking.rivals import Rivals
 
 Progress = Callable[[int, int, str], None]
 
@@ -106,7 +106,7 @@ def track_object(
     others: Sequence[ObjectResult] = (),
     progress: Progress | None = None,
 ) -> ObjectResult:
-    """One object, checked and repaired; ``others`` keep their pixels in its seed frame."""
+    """One object, checked and repaired; ``others`` keep their pixels where it is seeded."""
     config = config or TrackConfig()
     tracker = tracker or default_tracker(canonical, scene_depth, config)
     metric = GeometricJudge(canonical, scene_depth, config.judge)
@@ -118,9 +118,9 @@ def track_object(
         if progress is not None:
             progress(min(seen[0], count), count, f"tracking {plan.label}")
 
-    follower = Follower(tracker, judge or metric, metric, plan.object_id, plan.label, count, tick)
-    first = next(group for group in plan.groups if group.can_seed)
-    followed = follower.follow(list(plan.groups), _taken(first, others))
+    rivals = Rivals([other.track for other in others])
+    follower = Follower(tracker, judge or metric, metric, plan.object_id, plan.label, count, tick, rivals)
+    followed = follower.follow(list(plan.groups))
     track_ = _track_of(plan, followed.observations)
     return ObjectResult(plan, track_, tuple(followed.verdicts), tuple(followed.elsewhere))
 
@@ -175,21 +175,6 @@ def _track_of(plan: ObjectPlan, observations: Sequence[Observation | None]) -> M
     states = np.array([MaskState.UNKNOWN if o is None else o.state for o in observations], dtype=np.int64)
     scores = np.array([np.nan if o is None or o.mask is None else o.score for o in observations], dtype=np.float64)
     return MaskTrack(plan.object_id, plan.label, masks, states, scores)
-
-
-def _taken(group: PointGroup, others: Sequence[ObjectResult]) -> Bool[np.ndarray, "H W"] | None:
-    """Pixels of well-tracked others in the seed frame, unless a point of this object lies on them."""
-    out: np.ndarray | None = None
-    for other in others:
-        rle = other.track.masks[group.frame]
-        if rle is None or not other.track.scores[group.frame] > 0.5:
-            continue
-        mask = decode_rle(rle)
-        points = [point.point_xy_px for point in group.points if point.positive]
-        if any(mask[round(y), round(x)] for x, y in points):
-            continue
-        out = mask if out is None else out | mask
-    return out
 
 
 def _scaled(progress: Progress | None, index: int, total: int) -> Progress | None:

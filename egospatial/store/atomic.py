@@ -101,16 +101,18 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def _plain(value: Any) -> Any:
-    """JSON-able form: numpy to lists and numbers, NaN and infinities to null."""
+def _plain(value: Any, keep_arrays: bool = False) -> Any:
+    """JSON-able form: numpy to lists and numbers, NaN and infinities to null; arrays may be left for the encoder."""
     if hasattr(value, "tolist"):
+        if keep_arrays and getattr(value, "shape", ()):
+            return value
         value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item, keep_arrays) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, keep_arrays) for item in value]
     return value
 
 
@@ -120,10 +122,10 @@ def json_text(document: Any, indent: int | None = None) -> str:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write one JSON document atomically, indented, UTF-8; never the whole text in memory."""
-    encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False)
+    """Write one JSON document atomically, indented, UTF-8; never the whole text in memory, arrays one at a time."""
+    encoder = json.JSONEncoder(ensure_ascii=False, indent=1, allow_nan=False, default=_plain)
     with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
-        handle.writelines(encoder.iterencode(_plain(document)))
+        handle.writelines(encoder.iterencode(_plain(document, keep_arrays=True)))
         handle.write("\n")
 
 

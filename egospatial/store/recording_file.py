@@ -26,7 +26,7 @@ class Provenance:
     source: str
     format_name: str
     selection: dict[str, Any]
-    source_frames: tuple[int, ...]  # index of every kept frame among the reference camera's frames
+    source_frames: Sequence[int]  # index of every kept frame among the reference camera's frames
     camera: str | None = None  # name of the camera that was rectified
 
 
@@ -77,7 +77,8 @@ def write(
                 "name": Path(provenance.source).name, "camera": provenance.camera,
             },
             "frames": {
-                "timestamps_ns": times, "source_frames": provenance.source_frames, "pose_valid": canonical.pose_valid,
+                "timestamps_ns": times, "source_frames": np.asarray(provenance.source_frames),
+                "pose_valid": canonical.pose_valid,
             },
             "warnings": canonical.warnings,
         },

@@ -11,6 +11,7 @@ from tracking.identity import resolve_duplicates
 from tracking.judges import Case, GeometricJudge
 from tracking.records import Grounding, MaskState, MaskTrack, Outcome, Verdict, decode_rle, encode_rle
 from tracking.repair import Follower, PointGroup
+from tracking.rivals import Rivals
 
 SIZE = 256
 NAN3 = np.full(3, np.nan)
@@ -34,9 +35,11 @@ class Script:
     started: list[int] = field(default_factory=list)
     visited: list[tuple[int, ...]] = field(default_factory=list)
     ran: list[int] = field(default_factory=list)  # seeds that were not only looked at
+    taken: dict[int, bool] = field(default_factory=dict)  # seed frame: were pixels of others handed over?
 
     def start(self, prompt: Prompt, taken=None):
         self.started.append(prompt.frame)
+        self.taken[prompt.frame] = taken is not None
         return _Session(self, prompt.frame, first=len(self.started) == 1)
 
 
@@ -75,9 +78,9 @@ def judge():
     return GeometricJudge(still_life(poses=orbit(30)).recording(with_pose=False), None)
 
 
-def follower(script, count, judge_=None):
+def follower(script, count, judge_=None, others=()):
     metric = judge()
-    return Follower(script, judge_ or metric, metric, 1, "cup", count)
+    return Follower(script, judge_ or metric, metric, 1, "cup", count, rivals=Rivals(others))
 
 
 def group(frame, x, y, narration="n0", positive=True):
@@ -161,6 +164,34 @@ def test_another_narrations_point_far_from_a_sure_track_is_another_object():
     result = follower(script, 20).follow([group(0, 40, 60), group(15, 200, 200, narration="n1")])
     assert [g.frame for g in result.elsewhere] == [15] and script.started == [0]
     assert result.verdicts[0].action == "taken as another object"
+
+
+def bowl_at(place, frames, score=0.9):
+    """Another object that lies at a place in all frames."""
+    rle = encode_rle(square(*place))
+    states = np.full(frames, MaskState.VISIBLE, dtype=np.int64)
+    return MaskTrack(2, "bowl", (rle,) * frames, states, np.full(frames, score))
+
+
+def test_a_track_on_anothers_pixels_is_never_sure_of_its_own_place():
+    """It slips onto the bowl at frame 9 and looks right there; another narration's point lies where the cup is."""
+    groups = [group(0, 40, 60), group(15, 55, 60, narration="n1")]
+    alone = follower(Script(STEADY, fails_at=9, agreement_when_lost=0.9), 20).follow(groups)
+    assert [g.frame for g in alone.elsewhere] == [15]
+    script = Script(STEADY, fails_at=9, agreement_when_lost=0.9)
+    result = follower(script, 20, others=[bowl_at((200, 200), 20)]).follow(groups)
+    assert not result.elsewhere and "localised to frame 9" in result.verdicts[0].action
+    assert all(decode_rle(result.observations[i].mask)[y, x] for i, (x, y) in STEADY.items())
+
+
+def test_every_seed_is_told_the_pixels_of_others_unless_its_point_lies_on_them():
+    script = Script(STEADY, fails_at=9)
+    follower(script, 20, others=[bowl_at((200, 200), 20)]).follow([group(0, 40, 60), group(15, 55, 60)])
+    assert script.taken == {0: True, 15: True}
+    for other in (bowl_at((40, 60), 20), bowl_at((200, 200), 20, score=0.3)):
+        script = Script({i: (40, 60) for i in range(20)})
+        follower(script, 20, others=[other]).follow([group(0, 40, 60)])
+        assert script.taken == {0: False}
 
 
 def test_repairs_are_bounded_by_the_number_of_points():
