@@ -266,6 +266,8 @@ class Follower:
         for frame in range(trusted + 1, failure):
             result.observations[frame] = before[frame]
         for frame in range(failure, group.frame):
+            if _was_lost(before[frame]):
+                break  # what it found after that is what the point speaks against
             if _only_the_hand_knows(before[frame], result.observations[frame]):
                 result.observations[frame] = before[frame]
         action = f"re-initialised at frame {group.frame} (failure localised to frame {failure})"
@@ -320,6 +322,10 @@ class Follower:
             if observation is None or observation.mask is None:
                 return frame
         return high
+
+
+def _was_lost(observation: Observation | None) -> bool:
+    return observation is None or observation.state is MaskState.UNKNOWN
 
 
 def _only_the_hand_knows(early: Observation | None, late: Observation | None) -> bool:

@@ -104,7 +104,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 def _plain(value: Any, keep_arrays: bool = False) -> Any:
     """JSON-able form: numpy to lists and numbers, NaN and infinities to null; arrays may be left for the encoder."""
     if hasattr(value, "tolist"):
-        if keep_arrays and getattr(value, "shape", ()):
+        if keep_arrays and getattr(value, "size", 1) > 1:
             return value
         value = value.tolist()
     if isinstance(value, float):

@@ -194,6 +194,59 @@ def test_every_seed_is_told_the_pixels_of_others_unless_its_point_lies_on_them()
         assert script.taken == {0: False}
 
 
+@dataclass
+class Recorded:
+    """A tracker that gives what is written down for it: one list of observations per session."""
+
+    sessions: list[dict[int, Observation]]
+    name: str = "recorded"
+    count: int = 0
+
+    def start(self, prompt: Prompt, taken=None):
+        self.count += 1
+        return _Replay(self.sessions[self.count - 1], prompt.frame)
+
+
+@dataclass
+class _Replay:
+    seen: dict[int, Observation]
+    frame: int
+
+    @property
+    def seed(self):
+        return self.seen[self.frame]
+
+    def propagate(self, frames):
+        yield from (self.seen[frame] for frame in frames)
+
+
+def at(frame, place, **evidence):
+    """A mask that is well believed."""
+    mask = square(*place)
+    figures = {"agreement": 0.9} | evidence
+    return Observation(frame, MaskState.VISIBLE, encode_rle(mask), 0.9, NAN3, int(mask.sum()), figures)
+
+
+def test_the_hand_is_believed_until_it_is_lost_and_no_longer():
+    """Followed in the hand to frame 7, lost in 8 and 9, then something else is found; the later track is blind."""
+    early = {k: at(k, (40, 60)) for k in range(4)} | {k: at(k, (40 + 5 * k, 60), in_hand=1.0) for k in range(4, 8)}
+    early |= {k: Observation(k, MaskState.UNKNOWN, None, float("nan"), NAN3) for k in (8, 9)}
+    early |= {k: at(k, (200, 200), in_hand=1.0) for k in range(10, 16)}
+    late = {k: at(k, (100, 60)) for k in (14, 15)}
+    late |= {k: Observation(k, MaskState.ABSENT, None, float("nan"), NAN3) for k in range(14)}
+
+    class Judge:
+        name = "the failure is in frame 5"
+
+        def judge(self, case: Case) -> Verdict:
+            bad = case.points[0].frame > 0 if case.points else case.observation.frame >= 5
+            return Verdict(1, case.observation.frame, Outcome.DRIFTED if bad else Outcome.CONSISTENT, "", "")
+
+    result = follower(Recorded([early, late]), 16, Judge()).follow([group(0, 40, 60), group(14, 100, 60)])
+    kept = [result.observations[k] is early[k] for k in range(16)]
+    assert kept == [True] * 8 + [False] * 8
+
+
 def test_repairs_are_bounded_by_the_number_of_points():
     """A tracker that always fails is asked once per point: what was started to be looked at is not started again."""
     script = Script({}, fails_at=0)
