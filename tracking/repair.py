@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from jaxtyping import Float
 
 from tracking import masks
 from tracking.base import Observation, Prompt, Session, Tracker
@@ -20,6 +21,7 @@ Ticker = Callable[[int], None]
 _SAME_IOU = 0.3
 _ANOTHERS_IOU = 0.5
 _MAX_SEEDS = 6
+_MAX_MENDERS = 3
 _NEIGHBOUR_M = 0.2
 _NAN3 = np.full(3, np.nan)
 _SURE_AGREEMENT = 0.6
@@ -123,7 +125,7 @@ class Follower:
 
         Several points tell the thing from its print. Only points that depth shows unmoved in this frame count.
         """
-        place = next((self._metric.surface.in_world(point) for point in group.points if point.positive), _NAN3)
+        place = self._place(group)
         if not np.isfinite(place).all():
             return group
         more = []
@@ -146,17 +148,37 @@ class Follower:
         first = next(group for group in groups if group.can_seed)
         same = [group for group in groups if group.can_seed and group.narration_id == first.narration_id]
         picks = np.unique(np.linspace(0, len(same) - 1, min(len(same), _MAX_SEEDS)).round().astype(int))
-        tried = [(same[i], self._start(result, same[i])) for i in picks]
-        worth = self._worth_of_seeds([session.seed for _, session in tried])
-        best = int(np.argmax(worth))
-        chosen = 0 if worth[0] >= _FIRST_SEED_SHARE * worth[best] else best
-        if chosen:
-            group, evidence = tried[chosen][0], {"worth": float(worth[chosen]), "worth_of_first": float(worth[0])}
+        group, session, evidence = self._clearest(result, [same[i] for i in picks])
+        if group is not first:
             reason = f"the point in frame {group.frame} gives a clearer segment than the first, in frame {first.frame}"
             action = f"seeded at frame {group.frame}; the first point checks"
             log = Verdict(self._object_id, group.frame, Outcome.CONSISTENT, "seed", reason, evidence, action)
             result.verdicts.append(log)
-        return tried[chosen]
+        return group, session
+
+    def _clearest(self, result: Followed, groups: list[PointGroup]) -> tuple[PointGroup, Session, dict[str, float]]:
+        """The group with the best segment, the first one unless another is clearly better; and how good they are."""
+        tried = [self._start(result, group) for group in groups]
+        worth = self._worth_of_seeds([session.seed for session in tried])
+        best = int(np.argmax(worth))
+        chosen = 0 if worth[0] >= _FIRST_SEED_SHARE * worth[best] else best
+        evidence = {"worth": float(worth[chosen]), "worth_of_first": float(worth[0])}
+        return groups[chosen], tried[chosen], evidence
+
+    def _still_there(self, group: PointGroup) -> list[PointGroup]:
+        """The group, and the next ones of its narration that mark about the same place: any of them may mend."""
+        place, out = self._place(group), [group]
+        for other in self._groups:
+            if other.narration_id != group.narration_id or other.frame <= group.frame or not other.can_seed:
+                continue
+            if not np.linalg.norm(self._place(other) - place) < self._metric.config.near_m:
+                break
+            out.append(other)
+        return out[:_MAX_MENDERS]
+
+    def _place(self, group: PointGroup) -> Float[np.ndarray, "3"]:
+        """World place of a group's first positive point, NaN where depth or pose does not say."""
+        return next((self._metric.surface.in_world(point) for point in group.points if point.positive), _NAN3)
 
     def _worth_of_seeds(self, seeds: list[Observation]) -> np.ndarray:
         areas = np.array([self._metric.distance_free_area(seed) for seed in seeds])
@@ -255,11 +277,10 @@ class Follower:
         """A fresh session at the later point: back to the failure, on to the end."""
         failure, calls = self.localise(result, trusted, group.frame)
         before = list(result.observations)
-        backward = range(group.frame - 1, failure - 1, -1)
-        if failure == group.frame:  # the judge saw nothing wrong before: let the two tracks decide
-            backward = range(group.frame - 1, trusted, -1)
-        session = self._start(result, group)
-        self._run(result, session, group.frame, range(group.frame + 1, self._count), backward)
+        seed, session, _ = self._clearest(result, self._still_there(group))
+        # If the judge saw nothing wrong before the point, the two tracks decide.
+        backward = range(seed.frame - 1, trusted if failure == group.frame else failure - 1, -1)
+        self._run(result, session, seed.frame, range(seed.frame + 1, self._count), backward)
         if failure == group.frame:
             failure = _best_cut(before, result.observations, trusted, group.frame)
             result.observations[:failure] = before[:failure]
@@ -270,7 +291,7 @@ class Follower:
                 break  # what it found after that is what the point speaks against
             if _only_the_hand_knows(before[frame], result.observations[frame]):
                 result.observations[frame] = before[frame]
-        action = f"re-initialised at frame {group.frame} (failure localised to frame {failure})"
+        action = f"re-initialised at frame {seed.frame} (failure localised to frame {failure})"
         return replace(verdict, action=action, evidence={**verdict.evidence, "judge_calls": float(calls)})
 
     def _mend_before(self, result: Followed, group: PointGroup, seed_frame: int, verdict: Verdict) -> Verdict:
