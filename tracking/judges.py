@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Float
 
 from geo import se3
 from geo.recording import CanonicalRecording
@@ -16,6 +17,9 @@ from tracking import masks
 from tracking.base import Observation, SceneDepthLike
 from tracking.records import Grounding, MaskState, Outcome, Verdict
 from tracking.transfer import SurfacePoints
+
+_HAND_TOLERANCE_NS = 60_000_000
+_WRIST_M = 0.06  # m, between a wrist joint and the surface seen there: the wrist is in front
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,20 @@ class GeometricJudge:
             return float("nan")
         if not np.isfinite(pose).all() or not np.isfinite(observation.center_in_world).all():
             return float(observation.area_px)
-        z_m = float(se3.transform_points(se3.inverse(pose), observation.center_in_world[None])[0, 2])
+        z_m = self._depth_of(observation.center_in_world, observation.frame)
         return observation.area_px * z_m**2 if z_m > 0.05 else float("nan")
+
+    def disc_radius_px(self, free_area: float, place_in_world: Float[np.ndarray, "3"], frame: int) -> float:
+        """Radius of a disc of this distance-free area at a place, in a frame's pixels; NaN if unknown."""
+        radius = float(np.sqrt(free_area / np.pi))
+        if not np.isfinite(self._canonical.world_from_camera[frame]).all():
+            return radius  # areas are in pixels then
+        z_m = self._depth_of(place_in_world, frame)
+        return radius / z_m if z_m > 0.05 else float("nan")
+
+    def _depth_of(self, place_in_world: Float[np.ndarray, "3"], frame: int) -> float:
+        world_from_camera = self._canonical.world_from_camera[frame]
+        return float(se3.transform_points(se3.inverse(world_from_camera), place_in_world[None])[0, 2])
 
     def _against_points(self, case: Case) -> Verdict:
         observation = case.observation
@@ -158,6 +174,25 @@ class GeometricJudge:
                 out["moved_m"], out["speed_m_s"] = moved, moved / seconds
         return out
 
+    def _holds_a_wrist(self, observation: Observation) -> bool:
+        """True if a hand's wrist shows inside the mask: the mask is the wearer's arm, not what the hand holds."""
+        pose = self._canonical.world_from_camera[observation.frame]
+        if observation.mask is None or not np.isfinite(pose).all():
+            return False
+        for hand in self._canonical.hands:
+            joints = hand.joints_at(self._stamp(observation.frame), _HAND_TOLERANCE_NS)
+            if joints is None or not np.isfinite(joints[0]).all():
+                continue
+            wrist = se3.transform_points(se3.inverse(pose), joints[:1])
+            projection = self._canonical.camera.project(wrist)
+            xy = projection.pixels_xy[0]
+            if not projection.valid[0] or not masks.contains(observation.mask, (float(xy[0]), float(xy[1]))):
+                continue
+            shown = self.surface.in_world(Grounding("wrist", observation.frame, (float(xy[0]), float(xy[1])), True))
+            if np.linalg.norm(shown - joints[0]) < _WRIST_M:
+                return True
+        return False
+
     def _stamp(self, frame: int) -> int:
         return int(self._canonical.timestamps_ns[frame])
 
@@ -168,6 +203,8 @@ class GeometricJudge:
         if observation.mask is None:
             return self._say(case, Outcome.UNDECIDED, "out of view or hidden: nothing to judge", {})
         evidence = self._track_evidence(case)
+        if self._holds_a_wrist(observation):
+            return self._say(case, Outcome.DRIFTED, "the mask holds the wearer's wrist: it is the arm", evidence)
         agreement = evidence.get("agreement", evidence.get("colour_likeness", float("nan")))
         ratio, speed = evidence.get("area_ratio", 1.0), evidence.get("speed_m_s", 0.0)
         limit = self.config.max_area_ratio

@@ -15,11 +15,12 @@ from tracking import masks
 from tracking.base import Observation, Prompt, Session, Tracker
 from tracking.judges import Case, GeometricJudge, Judge
 from tracking.records import Grounding, MaskState, Outcome, Verdict
-from tracking.rivals import Rivals
+from tracking.rivals import SAME_IOU, Rivals
 
 Ticker = Callable[[int], None]
 _SAME_IOU = 0.3
-_ANOTHERS_IOU = 0.5
+_ROOM = 1.5  # times the radius of a disc of the usual area
+_SPARED_PX = 12.0  # around a point (at 1024 px) that lies on another object's mask
 _MAX_SEEDS = 6
 _MAX_MENDERS = 3
 _NEIGHBOUR_M = 0.2
@@ -116,9 +117,21 @@ class Follower:
         """A session at a group that has not been propagated: the one that was looked at before, else a new one."""
         if group not in self._fresh:
             result.tracker_calls += 1
-            taken = self._rivals.taken(group.frame, group.points)
-            self._fresh[group] = self._tracker.start(self._with_neighbours(group).prompt(), taken)
+            prompt = self._with_neighbours(group).prompt()
+            session = self._tracker.start(prompt, self._rivals.taken(group.frame, group.points))
+            if self._rivals.is_another(session.seed, result.observations):
+                taken = self._rivals.taken(group.frame, group.points, self._room_px(result, group))
+                session = self._tracker.start(prompt, taken)
+            self._fresh[group] = session
         return self._fresh[group]
+
+    def _room_px(self, result: Followed, group: PointGroup) -> float:
+        """Pixels around a point that the object may fill: by the area it showed before, at the point's distance."""
+        radius_px = _ROOM * self._metric.disc_radius_px(
+            self._usual_area(result, group.frame), self._place(group), group.frame
+        )
+        least_px = _SPARED_PX * self._metric.pixel_scale
+        return max(least_px, radius_px) if np.isfinite(radius_px) else least_px
 
     def _with_neighbours(self, group: PointGroup) -> PointGroup:
         """The group with what the same narration marks on the same spot's surroundings in other frames.
@@ -224,7 +237,7 @@ class Follower:
         verdict = self._judge.judge(self._case(result, frame, points))
         observation = result.observations[frame]
         overlap = 0.0 if points or observation is None else self._rivals.overlap(observation)
-        if overlap < _ANOTHERS_IOU:
+        if overlap < SAME_IOU:
             return verdict
         reason, evidence = f"another object's track has these pixels ({overlap:.2f})", {"another_iou": overlap}
         return replace(verdict, outcome=Outcome.DRIFTED, reason=reason, evidence={**verdict.evidence, **evidence})

@@ -70,10 +70,22 @@ def _noise(points, scale, seed):
 class TinyWorld:
     """Frames, sensor depth, static depth and truth masks on demand; also the ``SceneDepth`` stand-in."""
 
-    def __init__(self, shapes, poses, size=256, focal=200.0, depth_noise_m=0.0, holes=0.0, hand_path=None, moving=()):
+    def __init__(
+        self,
+        shapes,
+        poses,
+        size=256,
+        focal=200.0,
+        depth_noise_m=0.0,
+        holes=0.0,
+        hand_path=None,
+        moving=(),
+        hand_m=0.022,
+    ):
         self.camera = PinholeCamera(size, size, focal, focal, (size - 1) / 2, (size - 1) / 2)
         self.shapes, self.poses, self.moving = shapes, poses, moving
         self.depth_noise_m, self.holes, self.hand_path = depth_noise_m, holes, hand_path
+        self.hand_m = hand_m  # radius of the hand's balls
         self._cache = {}
 
     def __len__(self):
@@ -99,7 +111,7 @@ class TinyWorld:
         things = list(enumerate(self.shapes, 1))
         if self.hand_path is not None:
             for i, c in enumerate(self.hand_spheres(frame)):
-                things.append((100 + i, Shape("ball", (0.022, 0, 0), tuple(c), (225, 170, 140), (215, 160, 130))))
+                things.append((100 + i, Shape("ball", (self.hand_m, 0, 0), tuple(c), (225, 170, 140), (215, 160, 130))))
         for number, shape in things:
             if number in skip or (number >= 100 and 100 in skip):
                 continue

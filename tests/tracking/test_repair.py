@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from scenes import orbit, still_life
+from scenes import carried, orbit, still_life
 
 from tracking.base import Observation, Prompt
 from tracking.identity import resolve_duplicates
 from tracking.judges import Case, GeometricJudge
 from tracking.records import Grounding, MaskState, MaskTrack, Outcome, Verdict, decode_rle, encode_rle
-from tracking.repair import Follower, PointGroup
+from tracking.repair import Followed, Follower, PointGroup
 from tracking.rivals import Rivals
 
 SIZE = 256
@@ -166,9 +166,9 @@ def test_another_narrations_point_far_from_a_sure_track_is_another_object():
     assert result.verdicts[0].action == "taken as another object"
 
 
-def bowl_at(place, frames, score=0.9):
+def bowl_at(place, frames, score=0.9, half=8):
     """Another object that lies at a place in all frames."""
-    rle = encode_rle(square(*place))
+    rle = encode_rle(square(*place, half))
     states = np.full(frames, MaskState.VISIBLE, dtype=np.int64)
     return MaskTrack(2, "bowl", (rle,) * frames, states, np.full(frames, score))
 
@@ -245,6 +245,51 @@ def test_the_hand_is_believed_until_it_is_lost_and_no_longer():
     result = follower(Recorded([early, late]), 16, Judge()).follow([group(0, 40, 60), group(14, 100, 60)])
     kept = [result.observations[k] is early[k] for k in range(16)]
     assert kept == [True] * 8 + [False] * 8
+
+
+def test_a_seed_on_another_object_is_started_again_if_the_two_were_seen_apart():
+    """The point lies on the cup in the bowl, and the bowl's mask covers both: the seed takes the bowl."""
+    bowl, cup = bowl_at((60, 60), 8, half=20), square(66, 60, half=6)
+
+    @dataclass
+    class Tracker:
+        name: str = "greedy"
+        taken: list = field(default_factory=list)
+
+        def start(self, prompt: Prompt, taken=None):
+            self.taken.append(taken)
+            whole = decode_rle(bowl.masks[0])
+            mask = whole if taken is None else whole & ~taken
+            return _Replay({k: at(k, (0, 0)) for k in range(8)} | {7: seen(7, mask)}, prompt.frame)
+
+    def seen(frame, mask):
+        return Observation(frame, MaskState.VISIBLE, encode_rle(mask), 0.9, NAN3, int(mask.sum()), {"agreement": 0.9})
+
+    tracker = Tracker()
+    mended = Follower(tracker, judge(), judge(), 1, "cup", 8, rivals=Rivals([bowl]))
+    result = Followed([seen(k, square(140, 60, half=6)) for k in range(5)] + [None] * 3)
+    session = mended._start(result, group(7, 66, 60))
+    assert tracker.taken[0] is None and tracker.taken[1] is not None
+    kept = decode_rle(session.seed.mask)
+    assert (kept & cup).sum() > 0.9 * cup.sum() and kept.sum() < 0.4 * decode_rle(bowl.masks[0]).sum()
+
+    never_apart = Followed([None] * 8)
+    assert Follower(tracker, judge(), judge(), 1, "cup", 8, rivals=Rivals([bowl]))._start(never_apart, group(7, 66, 60))
+    assert len(tracker.taken) == 3  # two names of one thing are not forced apart
+
+
+def test_a_mask_that_holds_the_wearers_wrist_has_drifted():
+    world = carried(hand_m=0.03)
+    recording, frame = world.recording(), 15
+    metric = GeometricJudge(recording, world)
+    wrist = recording.hands[0].joints_in_world[frame, 0]
+    xy = recording.camera.project((wrist - world.poses[frame][:3, 3]) @ world.poses[frame][:3, :3]).pixels_xy
+    for mask, outcome in ((square(*xy.round().astype(int)), "drifted"), (square(200, 40), "consistent")):
+        observation = Observation(
+            frame, MaskState.VISIBLE, encode_rle(mask), 0.9, NAN3, int(mask.sum()), {"agreement": 0.9}
+        )
+        verdict = metric.judge(Case(1, "box", observation))
+        assert verdict.outcome.value == outcome and ("wrist" in verdict.reason) == (outcome == "drifted")
 
 
 def test_repairs_are_bounded_by_the_number_of_points():

@@ -1,13 +1,16 @@
 """From a point to a mask; support planes; the smooth field and geodesic distance by hand-checkable cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scenes import still_life
+from scenes import carried, still_life
 
 from tracking.base import Prompt
 from tracking.embedded._kernels import geodesic, mean_field, splat
 from tracking.embedded.frames import FrameStore, make_roi
 from tracking.embedded.plane import find_support
+from tracking.embedded.refine import hand_logits
 from tracking.embedded.seed import crop_points_in_world, segment_seed
 from tracking.embedded.session import full_mask
 from tracking.metrics import region_similarity
@@ -51,6 +54,30 @@ def test_a_negative_point_keeps_the_neighbour_out():
     points = np.vstack([prompt.points_xy_px, [[u.mean(), v.mean()]]])
     seed = segment_seed(store, Prompt(0, points, np.array([True, False])), UP, 160, 0.45)
     assert seed is not None and not (full_mask(store, seed.crop, seed.logits) & other).any()
+
+
+@pytest.mark.parametrize("frame", [9, 19])
+def test_a_known_hand_is_no_part_of_what_it_holds(frame):
+    """The seed of a held box: without the hand's joints the fingers are taken as its own."""
+    world = carried(depth_noise_m=0.002, hand_m=0.012)
+    truth = world.truth(frame, 1)
+    found = {}
+    for known, recording in ((True, world.recording()), (False, replace(world.recording(), hands=()))):
+        store = FrameStore(recording, world, 1 << 28, 512)
+        seed = segment_seed(store, prompt_on(truth, frame), UP, 160, 0.45)
+        found[known] = region_similarity(full_mask(store, seed.crop, seed.logits), truth)
+    assert found[True] > 0.95 > 0.8 > found[False]
+
+
+def test_the_arm_counts_as_hand_for_ten_centimetres_behind_the_wrist():
+    joints = np.zeros((21, 3))
+    joints[:, 1] = np.linspace(0, 0.16, 21)  # fingers along +y, the wrist at the origin: the arm comes from -y
+    points = np.full((2, 8, 3), 9.0, np.float32)
+    for column, place in enumerate([(0.02, -0.06, 0.0), (0.0, -0.2, 0.0), (0.09, -0.06, 0.0), (0.0, 0.05, 0.005)]):
+        points[:, 2 * column : 2 * column + 2] = place
+    assert np.array_equal(hand_logits(points, [joints])[0, ::2] < -1, [True, False, False, True])
+    joints[0] = np.nan  # no wrist, no arm; the fingers stay
+    assert np.array_equal(hand_logits(points, [joints])[0, ::2] < -1, [False, False, False, True])
 
 
 def test_the_table_is_found_as_support_with_and_without_known_up():

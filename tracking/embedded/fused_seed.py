@@ -7,9 +7,10 @@ from jaxtyping import Bool, Float, Float32
 
 from tracking.embedded.field import signed_distance
 from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
+from tracking.embedded.motion import hands_at
 from tracking.embedded.predict import draw_surface, tolerance_m
-from tracking.embedded.refine import Evidence, refine
-from tracking.embedded.segment import Seed, SeedTask, disc, keep_component, rim_strength
+from tracking.embedded.refine import Evidence, hand_logits, refine
+from tracking.embedded.segment import Seed, SeedTask, crop_points_in_world, disc, keep_component, rim_strength
 from tracking.embedded.surroundings import Surroundings, colour_at, place_of_point, surroundings_of
 
 _MIN_FRONT_M = 0.05  # m, points nearer before the camera are not drawn
@@ -47,7 +48,8 @@ def seed_from_surroundings(store: FrameStore, task: SeedTask) -> Seed | None:
     crop, mine = drawn.crop, drawn.mine
     distance = signed_distance(mine)
     points_xy = roi.to_roi(prompt.points_xy_px)
-    evidence = _evidence(drawn, distance, points_xy, prompt.positive)
+    on_hands = hand_logits(crop_points_in_world(crop, pose), hands_at(store, prompt.frame))
+    evidence = _evidence(drawn, distance, points_xy, prompt.positive, on_hands)
     logits = refine(crop, evidence, None, 0.0, blocked=task.blocked(crop))
     logits = keep_component(logits, points_xy[prompt.positive])
     agreed = float((mine & (logits > 0)).sum()) / max(1, int((mine | (logits > 0)).sum()))
@@ -114,10 +116,11 @@ def _evidence(
     distance: Float32[np.ndarray, "h w"],
     points_xy: Float[np.ndarray, "P 2"],
     positive: Bool[np.ndarray, "P"],
+    on_hands: Float32[np.ndarray, "h w"],
 ) -> Evidence:
     """What the drawn surface and the prompt's points (crop pixels) say; ``distance`` in px, positive inside."""
     size_hw = drawn.crop.size_hw
-    geometry = np.where(drawn.mine, 1.0, 0.0) - np.where(drawn.others, 2.0, 0.0)
+    geometry = np.where(drawn.mine, 1.0, 0.0) - np.where(drawn.others, 2.0, 0.0) + on_hands
     for xy, inside in zip(points_xy, positive, strict=True):
         geometry = geometry + (6.0 * disc(size_hw, xy, 1.5) if inside else -8.0 * disc(size_hw, xy, 3.0))
     prior = (0.6 * distance).clip(-4.0, 3.0)

@@ -18,6 +18,8 @@ from tracking.embedded.model import ObjectModel
 from tracking.embedded.plane import Plane, sensor_sigma_m
 from tracking.embedded.predict import Prediction, tolerance_m
 
+_FINGER_M, _PALM_M, _ARM_M = 0.013, 0.022, 0.035  # m, half the thickness around a bone
+_FOREARM_M = 0.10  # m
 _PALM_BONES = ((0, 5), (0, 9), (0, 13), (0, 17))
 _FINGER_BONES = (*tuple((i, i + 1) for start in (1, 5, 9, 13, 17) for i in range(start, start + 3)), (0, 1))
 
@@ -117,7 +119,11 @@ def _outside_bounds(points: np.ndarray, prediction: Prediction, model: ObjectMod
 def hand_logits(
     points_in_world: Float32[np.ndarray, "h w 3"], hands: list[Float[np.ndarray, "21 3"]]
 ) -> Float32[np.ndarray, "h w"]:
-    """Negative where a pixel's point lies on a hand: within a finger's or the palm's thickness of a bone."""
+    """Negative where a pixel's point lies on a hand: within a finger's or the palm's thickness of a bone.
+
+    The arm counts for the first 10 cm behind the wrist, along the line from the knuckles through it: further on a bent
+    wrist makes that line wrong.
+    """
     height, width = points_in_world.shape[:2]
     out = np.zeros((height, width), np.float32)
     coarse = points_in_world[::2, ::2]
@@ -129,14 +135,24 @@ def hand_logits(
             continue
         cloud = coarse[reach].astype(np.float64)
         closeness = np.full(len(cloud), -1.0)
-        for bones, radius in ((_FINGER_BONES, 0.013), (_PALM_BONES, 0.022)):
-            for i, j in bones:
-                if np.isfinite(joints[[i, j]]).all():
-                    closeness = np.maximum(closeness, (radius - _segment_distance(cloud, joints[i], joints[j])) / 0.006)
+        bones = [(joints[i], joints[j], _FINGER_M) for i, j in _FINGER_BONES]
+        bones += [(joints[i], joints[j], _PALM_M) for i, j in _PALM_BONES] + _forearm(joints)
+        for start, end, radius in bones:
+            if np.isfinite(start).all() and np.isfinite(end).all():
+                closeness = np.maximum(closeness, (radius - _segment_distance(cloud, start, end)) / 0.006)
         near = np.zeros(coarse.shape[:2], np.float32)
         near[reach] = closeness.clip(0, 1)
         out = np.minimum(out, -2.0 * near.repeat(2, 0).repeat(2, 1)[:height, :width])
     return out
+
+
+def _forearm(joints: Float[np.ndarray, "21 3"]) -> list[tuple[np.ndarray, np.ndarray, float]]:
+    wrist, knuckles = joints[0], joints[[5, 9, 13, 17]]
+    if not (np.isfinite(wrist).all() and np.isfinite(knuckles).all()):
+        return []
+    away = wrist - knuckles.mean(axis=0)
+    length = float(np.linalg.norm(away))
+    return [(wrist, wrist + _FOREARM_M * away / length, _ARM_M)] if length > 0.01 else []
 
 
 def _segment_distance(points: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -14,7 +14,9 @@ from tracking.embedded._kernels import geodesic
 from tracking.embedded.field import colour_bins, colour_logits, colour_model, signed_distance, smooth_logits
 from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
 from tracking.embedded.fused_seed import seed_from_surroundings
+from tracking.embedded.motion import hands_at
 from tracking.embedded.plane import Plane, find_support, sensor_sigma_m
+from tracking.embedded.refine import hand_logits
 from tracking.embedded.segment import (
     Seed,
     SeedTask,
@@ -191,6 +193,7 @@ def _scene(store: FrameStore, task: SeedTask, crop: Crop) -> _Scene:
         seed_in_world = pose[:3, :3] @ ray + pose[:3, 3]
         plane = find_support(points, seed_in_world, pose[:3, 3], task.up_in_world)
         geometry, flat = _geometry_logits(points, crop, plane, seed_in_world, z_seed, task.max_object_m)
+        geometry = geometry + hand_logits(points, hands_at(store, prompt.frame))
     blocked = task.blocked(crop)
     return _Scene(crop, points_xy, prompt.positive, prompt.box_xyxy_px, blocked, plane, flat, geometry, z_seed_m=z_seed)
 
