@@ -7,6 +7,7 @@ from jaxtyping import Float64
 
 from geo.boxes import Box3, aabb, points_in_box
 from lifting._cloud import VoxelCloud
+from lifting.bare_support import bare_rests, shows_bare
 from lifting.complete import RestFit, fit_rest
 from lifting.config import LiftConfig
 from lifting.hands import NearHands
@@ -45,6 +46,7 @@ def tell(
     * What is seen first counts as rest; if it turns out to move within the dwell time, it never was.
     * Observations before the first rest that are not really elsewhere are noise.
     * Two rests at one place with nothing seen clearly elsewhere in between are one rest.
+    * A rest of a tall thing that shows nothing but its support is none.
     * The last moments of a rest in which the object already leaves (and the first in which it still arrives) are
       motion.
     """
@@ -53,9 +55,25 @@ def tell(
     segments = _without_false_start(list(timeline.segments), story, times_s, config)
     segments = _merge_same_place(segments, story, config)
     _fit_all(story, segments, times_s, surfaces, has_up, config)
+    if _drop_bare_support(story):
+        segments = _merge_same_place([fit.segment for fit in story.fits], story, config)
+        _fit_all(story, segments, times_s, surfaces, has_up, config)
     if not story.fits and not story.reason:
         story.reason = "never seen at rest" if story.moving else "never seen with enough depth"
     return story
+
+
+def _drop_bare_support(story: Story) -> bool:
+    """Take back rests that show the support alone, and what seemed to move there; True if there were any."""
+    bare = bare_rests(story.fits)
+    if not bare:
+        return False
+    story.fits = [fit for fit in story.fits if all(fit is not other for other in bare)]
+    frames = [frame for fit in bare for frame in fit.segment.frames]
+    frames += [frame for frame, observation in story.moving.items() if shows_bare(observation, bare)]
+    story.moving = {frame: observation for frame, observation in story.moving.items() if frame not in frames}
+    story.rejected.extend(frames)
+    return True
 
 
 def _without_false_start(

@@ -1,5 +1,7 @@
 """Things that are picked up, carried, put down and put into others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from geo.world import Gravity, World
 from lifting.errors import LiftingError
 from lifting.lift import lift
 from lifting.records import EventKind, MotionState
-from tracking.records import MaskTrack, TrackSet
+from tracking.records import MaskTrack, TrackSet, encode_rle
 
 T = 0.8
 UP, DOWN = 22, 46  # frames in which the mug is lifted off and touches down
@@ -246,3 +248,26 @@ def test_progress_counts_the_frames(kit):
     calls = []
     lift(scene.canonical(), scene, scene.tracks(), progress=lambda done, total, what: calls.append((done, total)))
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_a_mask_that_stays_on_the_bare_table_is_no_rest_of_a_tall_thing(kit):
+    """The mug is carried off; its mask stays on the table until frame 40, then is on the mug again where it stands."""
+    import cv2
+
+    scene = carried(kit)
+    tracks = scene.tracks()
+    mug, masks = tracks.tracks[0], list(tracks.tracks[0].masks)
+    corners = np.array(
+        [(-0.3 + dx, 0.06 + dy, T) for dx, dy in ((-0.04, -0.04), (0.04, -0.04), (0.04, 0.04), (-0.04, 0.04))]
+    )
+    for frame in range(UP + 3, 40):
+        pose = scene.true_poses[frame]
+        outline = scene.camera.project((corners - pose[:3, 3]) @ pose[:3, :3]).pixels_xy.round().astype(np.int32)
+        mask = np.zeros((scene.size_px, scene.size_px), np.uint8)
+        masks[frame] = encode_rle(cv2.fillConvexPoly(mask, outline, 1) > 0)
+    lifted = lift(
+        scene.canonical(), scene, replace(tracks, tracks=(replace(mug, masks=tuple(masks)), *tracks.tracks[1:]))
+    )
+    assert [e.kind for e in lifted.events if e.object_id == 1] == [EventKind.PICK_UP, EventKind.PUT_DOWN]
+    centers = lifted.trajectories[0].centers_in_world
+    assert np.nanmin(np.linalg.norm(centers - [-0.3, 0.06, T], axis=1)) > 0.1
