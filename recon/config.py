@@ -36,6 +36,12 @@ class ReconstructConfig:
     max_sensor_z_m: float = 8.0
     """Sensor depth farther than this is not used."""
 
+    from_pictures: bool = False
+    """Without sensor depth: place splats by a plane sweep over the pictures. Only where nothing but the wearer's hands
+    moves, for without a sensor nothing else that moves is masked."""
+    sweep_width_px: int = 135
+    """Width of the pictures that the sweep compares."""
+
     dynamic_width_px: int = 80
     """Width of the masks of what may move."""
     dynamic_references: int = 28
@@ -107,7 +113,7 @@ class ReconstructConfig:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be."""
-        for name in ("width_px", "max_gaussians", "max_keyframes", "dynamic_width_px", "check_every"):
+        for name in ("width_px", "max_gaussians", "max_keyframes", "dynamic_width_px", "sweep_width_px", "check_every"):
             if getattr(self, name) < 1:
                 raise ReconError(f"reconstruct.{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("iterations", "held_out_every", "patience", "dynamic_margin_px"):

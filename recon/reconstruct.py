@@ -19,6 +19,7 @@ from recon.records import DynamicMasks, ReconReport, Reconstruction, SplatModel
 from recon.report import Quality, calibrate_noise, measure
 from recon.sensor import SensorNoise
 from recon.survey import Progress, survey
+from recon.sweep import sweep_noise, sweep_views
 from recon.views import View, load_views
 
 __all__ = ["ReconstructConfig", "reconstruct"]
@@ -32,8 +33,9 @@ def reconstruct(
 ) -> Reconstruction:
     """Fit the static scene.
 
-    Frames without a pose are left out. Without sensor depth, or without any pose, nothing can be placed in metres:
-    the result then has an empty model and says why in ``report.notes``; later stages go on with what they have.
+    Frames without a pose are left out. Without sensor depth (unless ``config.from_pictures``), or without any pose,
+    nothing can be placed: the result then has an empty model and says why in ``report.notes``; later stages go on
+    with what they have.
 
     Args:
         canonical: Rectified recording.
@@ -51,33 +53,45 @@ def reconstruct(
     noise = SensorNoise()
     dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), noise)
     keyframes = select_keyframes(canonical.world_from_camera, small.sharpness, config)
-    reason = _why_empty(canonical, keyframes)
+    reason = _why_empty(canonical, keyframes, config)
     if reason:
         return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
     views = load_views(canonical, keyframes.fit.tolist(), dynamic, config, progress)
     views = _with_sharpness(views, small.sharpness)
     held_out = load_views(canonical, keyframes.held_out.tolist(), dynamic, config, progress)
-    initial = initialise(views, config, noise)
+    swept = not _has_sensor(canonical)
+    placed = views
+    if swept:
+        small_views = replace(config, width_px=config.sweep_width_px)
+        placed = sweep_views(load_views(canonical, keyframes.fit.tolist(), dynamic, small_views), progress)
+        noise = sweep_noise(placed)
+    initial = initialise(placed, config, noise)
     if not len(initial.model.means_in_world):
         reason = "no sensor depth falls on static pixels of the keyframes, so no splat could be placed"
+        if swept:
+            reason = "the keyframes' pictures agree on no depth (too few, from one place, or without texture)"
         return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
     first = prune_free_space(initial.model, views, config, noise)
     result = fit(first.model, initial.gains, views, held_out, config, noise, renderer, progress)
     last = prune_free_space(result.model, views, config, noise)
     quality = measure(last.model, held_out or views, renderer)
-    notes = _notes(held_out, dynamic, renderer.name)
+    notes = _notes(held_out, dynamic, renderer.name, swept)
     removed = first.removed + result.pruned + last.removed
     report = _report(keyframes, last.model, result.iterations, removed, quality, started, notes)
     return Reconstruction(last.model, dynamic, report)
 
 
-def _why_empty(canonical: CanonicalRecording, keyframes: Keyframes) -> str:
+def _has_sensor(canonical: CanonicalRecording) -> bool:
+    return canonical.sensor is not None and len(canonical.sensor.timestamps_ns) > 0
+
+
+def _why_empty(canonical: CanonicalRecording, keyframes: Keyframes, config: ReconstructConfig) -> str:
     if not len(keyframes.fit):
         return "no frame has a pose, so nothing could be reconstructed; give a trajectory"
-    if canonical.sensor is None or not len(canonical.sensor.timestamps_ns):
+    if not _has_sensor(canonical) and not config.from_pictures:
         return (
             "the recording has no sensor depth, and splats are placed from it: the scene could not be estimated. "
-            "Give a depth stream (or, once supported, sparse points or depth from a folder)"
+            "Give a depth stream, or, where nothing but the wearer's hands moves, set reconstruct.from_pictures=true"
         )
     return ""
 
@@ -89,8 +103,10 @@ def _with_sharpness(views: Sequence[View], sharpness: np.ndarray) -> list[View]:
     return [replace(view, colour_share=float(value)) for view, value in zip(views, share, strict=True)]
 
 
-def _notes(held_out: Sequence[View], dynamic: DynamicMasks, renderer: str) -> tuple[str, ...]:
+def _notes(held_out: Sequence[View], dynamic: DynamicMasks, renderer: str, swept: bool) -> tuple[str, ...]:
     notes = [f"rasteriser: {renderer}", f"masked as possibly moving: {float(dynamic.masks.mean()):.1%} of all pixels"]
+    if swept:
+        notes.append("no sensor depth: splats are placed by a plane sweep, and nothing but hands is known to move")
     if not held_out:
         notes.append("no frame was held out: quality is measured on the frames of the fit")
     return tuple(notes)

@@ -61,7 +61,7 @@ def test_without_a_sensor_the_result_is_empty_and_says_why(scene_of):
     reconstruction = reconstruct(scene_of(5, sensor=False).canonical, CONFIG)
     assert not len(reconstruction.model.means_in_world)
     assert reconstruction.dynamic.masks.shape[0] == 5
-    assert "no sensor depth" in reconstruction.report.notes[0]
+    assert "no sensor depth" in reconstruction.report.notes[0] and "from_pictures" in reconstruction.report.notes[0]
     assert np.isnan(reconstruction.report.psnr_held_out_db)
 
 
