@@ -156,6 +156,26 @@ def angle_between(a, b):
     return 2 * np.arcsin(np.minimum(np.linalg.norm(a - b, axis=-1) / 2, 1))
 
 
+def rounding_rad(camera, ray, pixel_xy):
+    """What the last bit of a pixel is worth as an angle: its spacing over the Jacobian's smaller singular value.
+
+    At a usual turning point this passes 3e-10 rad within 1e-6 rad of it. Where two turning points nearly meet (the
+    sphere's and the polynomial's of an omni camera), the curve is flat further in, and no arithmetic in float64 does better.
+    """
+    smallest = np.linalg.svd(camera.jacobian(ray[None]), compute_uv=False)[0, -1]
+    return float(np.spacing(np.abs(pixel_xy).max()) / max(smallest, 1e-300))
+
+
+def test_a_pixels_last_bit_is_worth_3e_10_rad_at_a_millionth_from_a_usual_turning_point():
+    camera = camera_from_params("OMNI", (640, 480), [300, 300, 320, 240, 1.4, 0.0, 0.0, 0.0, 0.0], None)
+    worth = []
+    for away in (1e-5, 1e-6, 1e-7):
+        theta = camera.max_theta_rad - away
+        ray = np.array([np.sin(theta), 0.0, np.cos(theta)])
+        worth.append(rounding_rad(camera, ray, camera.project(ray).pixels_xy))
+    assert worth[0] < 1e-10 < worth[1] < 6e-10 < worth[2]
+
+
 def check_round_trips(camera, name):
     rays = rays_over_the_valid_region(camera)
     scale = np.random.default_rng(2).uniform(0.1, 10, (len(rays), 1))
@@ -164,7 +184,12 @@ def check_round_trips(camera, name):
     assert used.sum() > len(rays) // 4, name
     back = camera.unproject(projection.pixels_xy[used])
     assert back.valid.all(), (name, (~back.valid).sum())
-    ray_error = angle_between(back.directions, rays[used]).max()
+    ray_errors = angle_between(back.directions, rays[used])
+    doubtful = np.flatnonzero(ray_errors > 1e-10)
+    pixels = projection.pixels_xy[used]
+    at_a_turn = [k for k in doubtful if rounding_rad(camera, rays[used][k], pixels[k]) > 3e-10]
+    assert len(at_a_turn) < len(rays) // 20, name
+    ray_error = np.delete(ray_errors, at_a_turn).max()
 
     x, y = np.meshgrid(np.linspace(-0.5, camera.width_px - 0.5, 41), np.linspace(-0.5, camera.height_px - 0.5, 31))
     pixels = np.stack([x, y], axis=-1)
