@@ -72,8 +72,10 @@ def neighbours_of(index: int, views: Sequence[View], most: int = _NEIGHBOURS) ->
         if all(np.linalg.norm(eyes[other] - eyes[known]) > 0.02 * usual for known in chosen):
             chosen.append(other)
     among = chosen[: max(_AMONG, most)]
-    picks = np.unique(np.linspace(0, len(among) - 1, min(most, len(among))).round().astype(int)) if among else []
-    return [among[i] for i in picks]
+    if not among:
+        return []
+    picks = np.unique(np.linspace(0, len(among) - 1, min(most, len(among))).round().astype(int))
+    return [among[i] for i in picks.tolist()]
 
 
 def _sweep(
