@@ -8,8 +8,11 @@ from scenes import carried, still_life
 
 from tracking.base import Prompt
 from tracking.embedded._kernels import geodesic, mean_field, splat
+from tracking.embedded.bare import bare_share
 from tracking.embedded.frames import FrameStore, make_roi
+from tracking.embedded.memory import memory_of
 from tracking.embedded.plane import find_support
+from tracking.embedded.predict import predict, roi_of
 from tracking.embedded.refine import hand_logits
 from tracking.embedded.seed import crop_points_in_world, segment_seed
 from tracking.embedded.session import full_mask
@@ -78,6 +81,29 @@ def test_the_arm_counts_as_hand_for_ten_centimetres_behind_the_wrist():
     assert np.array_equal(hand_logits(points, [joints])[0, ::2] < -1, [True, False, False, True])
     joints[0] = np.nan  # no wrist, no arm; the fingers stay
     assert np.array_equal(hand_logits(points, [joints])[0, ::2] < -1, [False, False, False, True])
+
+
+def test_a_tall_thing_laid_into_the_table_is_told_from_one_that_stands_there():
+    """The box of 6 x 6 x 8 cm rests in frame 4; in frame 18 it is elsewhere and its top side fits the bare table."""
+    world = carried(depth_noise_m=0.001)
+    store = store_of(world)
+    seed = segment_seed(store, prompt_on(world.truth(4, 1), 4), UP, 160, 0.45)
+    memory = memory_of(store, 4, seed)
+    thin = memory.model.copy()
+    thin.points_in_object[:, 2] *= 0.1
+    lowered = memory.world_from_object.copy()
+    lowered[2, 3] -= 0.08
+    shares = {}
+    for name, model, frame, place in (
+        ("stands", memory.model, 4, memory.world_from_object),
+        ("left", memory.model, 18, lowered),
+        ("thin", thin, 18, lowered),
+    ):
+        roi, _ = roi_of(store, model, place, frame, 160)
+        crop = store.crop(frame, roi)
+        prediction = predict(crop, model, place, world.poses[frame])
+        shares[name] = bare_share(store, model, frame, crop, prediction)
+    assert shares["stands"] < 0.1 and shares["left"] > 0.9 and shares["thin"] == 0.0
 
 
 def test_the_table_is_found_as_support_with_and_without_known_up():

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from geo import se3
+from tracking.embedded.bare import bare_share
 from tracking.embedded.config import EmbeddedConfig
 from tracking.embedded.field import colour_bins, colour_logits, colour_model, signed_distance
 from tracking.embedded.frames import Crop, FrameStore, Roi, make_roi
@@ -48,16 +49,25 @@ _GRIP_FRAMES = 30
 _TOUCHES = 8
 _GRIP_JOINTS = [4, 8, 12]  # tips of thumb, index and middle finger
 _STILL_M = 0.006
+_BARE_COST = 1.0
+_BARE_SHARE = 0.7
 
 
 class Hypothesis:
     """One place where the object might be, seen in one crop."""
 
     def __init__(
-        self, crop: Crop, prediction: Prediction, agreement: Agreement, kind: str, strayed_m: float = 0.0
+        self,
+        crop: Crop,
+        prediction: Prediction,
+        agreement: Agreement,
+        kind: str,
+        strayed_m: float = 0.0,
+        bare: float = 0.0,
     ) -> None:
         self.crop, self.prediction, self.agreement, self.kind = crop, prediction, agreement, kind
         self.strayed_m = strayed_m  # how far alignment took it from where the hand or the flow says
+        self.bare = bare  # share of what depth confirms that is the static scene itself
 
     @property
     def value(self) -> float:
@@ -67,7 +77,8 @@ class Hypothesis:
         """
         unseen = self.agreement.unknown / max(1, self.agreement.total)
         strayed = 0.15 * (max(0.0, self.strayed_m - _STRAY_M) / (2 * _STRAY_M)) ** 2
-        return self.agreement.score + _BONUS.get(self.kind, 0.0) - _UNSEEN_COST.get(self.kind, 0.0) * unseen - strayed
+        cost = _UNSEEN_COST.get(self.kind, 0.0) * unseen + strayed + _BARE_COST * max(0.0, self.bare - 0.5)
+        return self.agreement.score + _BONUS.get(self.kind, 0.0) - cost
 
 
 class SpaceStep:
@@ -80,6 +91,8 @@ class SpaceStep:
         """The step; changes the memory in place."""
         self._carry(memory, frame)
         stay = self._look(memory, frame, memory.world_from_object, "rest")
+        if stay is not None and memory.moving and memory.model is not None:
+            stay.bare = bare_share(self._store, memory.model, frame, stay.crop, stay.prediction)
         best = stay
         held = memory.in_hand is not None
         if stay is None or memory.moving or memory.lost or held or not self._still_there(memory, frame, stay):
@@ -130,6 +143,8 @@ class SpaceStep:
     def _is_lost(self, memory: Memory, best: Hypothesis) -> bool:
         """A thing at rest stays until it is seen to be gone: blur and holes are no evidence of that."""
         agreement = best.agreement
+        if best.bare > _BARE_SHARE:
+            return True
         if agreement.score >= self._config.lost_score:
             return False
         if best.kind == "rest" and not (memory.moving or memory.lost):
@@ -234,7 +249,9 @@ class SpaceStep:
                 guided = kind in ("held", "hand", "flow", "onward") or (kind == "slid" and memory.in_hand is not None)
                 with_hand = memory.in_hand if memory.in_hand is not None and memory.hand_frame == frame else place
                 strayed_m = _apart(aligned.world_from_object, with_hand, model) if guided else 0.0
-                found.append(Hypothesis(hypothesis.crop, aligned, agreement, kind, strayed_m))
+                asked = memory.moving and kind != "return"  # where it rested before, the static scene may hold it
+                bare = bare_share(self._store, model, frame, hypothesis.crop, aligned) if asked else 0.0
+                found.append(Hypothesis(hypothesis.crop, aligned, agreement, kind, strayed_m, bare))
         return max(found, key=lambda h: h.value) if found else None
 
     def _sideways(
