@@ -63,7 +63,7 @@ def _sum_of_pairs(builder: Any, numbers: Any, weights: Any) -> Any:
 
 
 def _weights(builder: Any, fractions: Any) -> list[Any]:
-    """The four weights of ``remap_rules.blend`` in all lanes of their pixel; all zero without a source."""
+    """The four weights of ``remap_rules.blend``: (left, right) pairs of the upper and the lower row, for all lanes."""
     right, down = builder.and_(fractions, _all(0xFFFF)), builder.lshr(fractions, _all(16))
     product = builder.add(builder.mul(right, down), _all(PRODUCT_HALF))
     lower_right = builder.lshr(product, _all(PRODUCT_SHIFT))

@@ -144,6 +144,9 @@ class GazeTrack:
     depth_m: Float[np.ndarray, "G"]
 
 
+HAND_TOLERANCE_NS = 60_000_000  # a hand seen this near in time is that of a frame
+
+
 @dataclass(frozen=True)
 class HandTrack:
     """One hand's 21 joints (0 wrist, then thumb to little finger, 4 each, tip last); NaN = not seen."""
@@ -153,7 +156,7 @@ class HandTrack:
     joints_in_world: Float[np.ndarray, "T 21 3"]
     confidence: Float[np.ndarray, "T"]
 
-    def joints_at(self, timestamp_ns: int, tolerance_ns: int) -> Float[np.ndarray, "21 3"] | None:
+    def joints_at(self, timestamp_ns: int, tolerance_ns: int = HAND_TOLERANCE_NS) -> Float[np.ndarray, "21 3"] | None:
         """Joints in world at the time nearest to this one (NaN: not seen); None beyond the tolerance."""
         row = nearest_row(self.timestamps_ns, timestamp_ns, tolerance_ns)
         return None if row is None else np.asarray(self.joints_in_world[row])

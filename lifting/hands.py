@@ -9,14 +9,12 @@ from jaxtyping import Float, Float64
 from geo.boxes import Box3, point_distance
 from geo.recording import HandTrack
 
-_MAX_AGE_NS = 60_000_000
-
 
 def joints_at(hands: tuple[HandTrack, ...], timestamp_ns: int) -> Float64[np.ndarray, "J 3"]:
     """Finite joints of all hands at the time stamp nearest to a frame (at most 60 ms away)."""
     found = [np.zeros((0, 3))]
     for hand in hands:
-        joints = hand.joints_at(timestamp_ns, _MAX_AGE_NS)
+        joints = hand.joints_at(timestamp_ns)
         if joints is not None:
             found.append(joints[np.isfinite(joints).all(axis=1)].astype(np.float64))
     return np.concatenate(found)

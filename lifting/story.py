@@ -70,8 +70,10 @@ def _drop_bare_support(story: Story) -> bool:
         return False
     story.fits = [fit for fit in story.fits if all(fit is not other for other in bare)]
     frames = [frame for fit in bare for frame in fit.segment.frames]
-    frames += [frame for frame, observation in story.moving.items() if shows_bare(observation, bare)]
-    story.moving = {frame: observation for frame, observation in story.moving.items() if frame not in frames}
+    moved = [frame for frame, observation in story.moving.items() if shows_bare(observation, bare)]
+    for frame in moved:
+        del story.moving[frame]
+    frames += moved
     story.rejected.extend(frames)
     return True
 

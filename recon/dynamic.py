@@ -260,7 +260,7 @@ def _joints_at(canonical: CanonicalRecording, frame: int) -> list[tuple[str, Flo
     out = []
     stamp = int(canonical.timestamps_ns[frame])
     for hand in canonical.hands:
-        joints = hand.joints_at(stamp, 60_000_000)
+        joints = hand.joints_at(stamp)
         if joints is not None:
             out.append((hand.side, joints))
     return out

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float32, Int64
 
-from geo import se3
 from recon.config import ReconstructConfig
 from recon.dynamic import tolerance_m
 from recon.model import select
@@ -41,18 +40,12 @@ def free_space_votes(
     violating = np.zeros(len(points_in_world), dtype=np.int64)
     supporting = np.zeros(len(points_in_world), dtype=np.int64)
     for view in views:
-        points = se3.transform_points(view.camera_from_world, points_in_world.astype(np.float64))
-        projected = view.camera.project(points)
-        inside = np.flatnonzero(projected.valid & view.camera.in_image(projected.pixels_xy))
-        pixels = np.rint(projected.pixels_xy[inside]).astype(np.int64)
-        u = np.clip(pixels[:, 0], 0, view.camera.width_px - 1)
-        v = np.clip(pixels[:, 1], 0, view.camera.height_px - 1)
-        z, sensor = points[inside, 2], view.z_depth_m[v, u]
-        nearest = minimum_3x3(view.z_depth_m)[v, u]
+        at = view.landing(points_in_world)
+        sensor, nearest = view.z_depth_m[at.v, at.u], minimum_3x3(view.z_depth_m)[at.v, at.u]
         with np.errstate(invalid="ignore"):
-            tolerance = tolerance_m(z, noise)
-            violating[inside] += nearest > z + tolerance
-            supporting[inside] += np.abs(sensor - z) <= tolerance
+            tolerance = tolerance_m(at.z, noise)
+            violating[at.rows] += nearest > at.z + tolerance
+            supporting[at.rows] += np.abs(sensor - at.z) <= tolerance
     return FreeSpaceVotes(violating, supporting)
 
 

@@ -169,14 +169,9 @@ def _agreed(
     points = se3.transform_points(view.world_from_camera, rays * values[:, None])
     agreeing = np.zeros(len(rows), dtype=np.int64)
     for number in neighbours_of(index, views, 2 * _NEIGHBOURS):
-        other = views[number]
-        local = se3.transform_points(other.camera_from_world, points)
-        projected = other.camera.project(local)
-        inside = np.flatnonzero(projected.valid & other.camera.in_image(projected.pixels_xy))
-        u, v = np.rint(projected.pixels_xy[inside]).astype(np.int64).T
-        seen = depths[number][np.clip(v, 0, z.shape[0] - 1), np.clip(u, 0, z.shape[1] - 1)]
+        at = views[number].landing(points)
         with np.errstate(invalid="ignore"):
-            agreeing[inside] += np.abs(seen - local[inside, 2]) < _AGREE * local[inside, 2]
+            agreeing[at.rows] += np.abs(depths[number][at.v, at.u] - at.z) < _AGREE * at.z
     keep = agreeing >= _MIN_AGREEING
     out[rows[keep], cols[keep]] = values[keep]
     return out

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, UInt8
+from jaxtyping import Bool, Float, Float32, Int64, UInt8
 
 from geo import se3
 from geo.cameras import PinholeCamera
@@ -13,6 +13,16 @@ from recon.config import ReconstructConfig
 from recon.records import DynamicMasks
 from recon.sensor import binned_sensor
 from recon.survey import Progress, resize_area, small_camera
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Points that fall on a view's picture: which ones, on which pixel, how far along +z."""
+
+    rows: Int64[np.ndarray, "M"]
+    u: Int64[np.ndarray, "M"]
+    v: Int64[np.ndarray, "M"]
+    z: Float[np.ndarray, "M"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,16 @@ class View:
     def camera_from_world(self) -> Float[np.ndarray, "4 4"]:
         """The inverse pose."""
         return se3.inverse(self.world_from_camera)
+
+    def landing(self, points_in_world: Float[np.ndarray, "N 3"]) -> Landing:
+        """Where points fall on the picture, nearest pixel; those beside or behind it are left out."""
+        points = se3.transform_points(self.camera_from_world, points_in_world.astype(np.float64))
+        projected = self.camera.project(points)
+        rows = np.flatnonzero(projected.valid & self.camera.in_image(projected.pixels_xy))
+        pixels = np.rint(projected.pixels_xy[rows]).astype(np.int64)
+        u = np.clip(pixels[:, 0], 0, self.camera.width_px - 1)
+        v = np.clip(pixels[:, 1], 0, self.camera.height_px - 1)
+        return Landing(rows, u, v, points[rows, 2])
 
     def halved(self) -> "View":
         """The view at half the size: colours averaged, depth the mean of a block's nearest surface."""

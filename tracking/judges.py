@@ -18,7 +18,6 @@ from tracking.base import Observation, SceneDepthLike
 from tracking.records import Grounding, MaskState, Outcome, Verdict
 from tracking.transfer import SurfacePoints
 
-_HAND_TOLERANCE_NS = 60_000_000
 _WRIST_M = 0.06  # m, between a wrist joint and the surface seen there: the wrist is in front
 
 
@@ -180,7 +179,7 @@ class GeometricJudge:
         if observation.mask is None or not np.isfinite(pose).all():
             return False
         for hand in self._canonical.hands:
-            joints = hand.joints_at(self._stamp(observation.frame), _HAND_TOLERANCE_NS)
+            joints = hand.joints_at(self._stamp(observation.frame))
             if joints is None or not np.isfinite(joints[0]).all():
                 continue
             wrist = se3.transform_points(se3.inverse(pose), joints[:1])

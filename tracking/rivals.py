@@ -47,10 +47,11 @@ class Rivals:
         """True if a mask is that of another object that was seen beside this one before: the two are not the same."""
         if seed.mask is None:
             return False
-        return any(
-            mask is not None and masks.iou(seed.mask, mask) >= SAME_IOU and self._seen_apart(track, own)
-            for track, mask in ((track, self._mask(track, seed.frame)) for track in self._tracks)
-        )
+        for track in self._tracks:
+            mask = self._mask(track, seed.frame)
+            if mask is not None and masks.iou(seed.mask, mask) >= SAME_IOU and self._seen_apart(track, own):
+                return True
+        return False
 
     def _seen_apart(self, track: MaskTrack, own: Sequence[Observation | None]) -> bool:
         apart = 0

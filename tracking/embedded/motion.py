@@ -146,12 +146,12 @@ def hand_motion(store: FrameStore, before: int, after: int, hand: int) -> Float[
     return solve_motion(start[both], end[both], rotation_damping_m=0.01, scale_m=0.02)
 
 
-def hands_at(store: FrameStore, frame: int, tolerance_ns: int = 60_000_000) -> list[Float[np.ndarray, "21 3"]]:
+def hands_at(store: FrameStore, frame: int) -> list[Float[np.ndarray, "21 3"]]:
     """Joints in world of every hand track at a frame; NaN where not seen."""
     stamp = int(store.canonical.timestamps_ns[frame])
     out = []
     for track in store.canonical.hands:
-        joints = track.joints_at(stamp, tolerance_ns)
+        joints = track.joints_at(stamp)
         out.append(np.full((21, 3), np.nan) if joints is None else joints)
     return out
 
