@@ -36,6 +36,11 @@ class ReconstructConfig:
     max_sensor_z_m: float = 8.0
     """Sensor depth farther than this is not used."""
 
+    pose_sigma_m: float = 0.004
+    """How far given camera positions may be off on each axis; keyframes are aligned to the model within that. 0 = exact."""
+    pose_sigma_deg: float = 0.2
+    """How far given camera rotations may be off on each axis. 0 = exact."""
+
     from_pictures: bool = False
     """Without sensor depth: place splats by a plane sweep over the pictures. Only where nothing but the wearer's hands
     moves, for without a sensor nothing else that moves is masked."""

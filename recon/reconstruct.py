@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from geo.recording import CanonicalRecording
+from recon.align import PosePrior, align_views
 from recon.backend import choose_renderer
 from recon.config import ReconstructConfig
 from recon.dynamic import PromptRegion, estimate_dynamic
 from recon.fit import fit
 from recon.init import initialise
+from recon.joint_align import align_together
 from recon.keyframes import Keyframes, select_keyframes
 from recon.model import empty_model
 from recon.prune import prune_free_space
@@ -65,6 +67,9 @@ def reconstruct(
         small_views = replace(config, width_px=config.sweep_width_px)
         placed = sweep_views(load_views(canonical, keyframes.fit.tolist(), dynamic, small_views), progress)
         noise = sweep_noise(placed)
+    prior = PosePrior(config.pose_sigma_m, np.radians(config.pose_sigma_deg))
+    if not swept:
+        placed = views = align_together(views, prior, noise, progress)
     initial = initialise(placed, config, noise)
     if not len(initial.model.means_in_world):
         reason = "no sensor depth falls on static pixels of the keyframes, so no splat could be placed"
@@ -74,6 +79,8 @@ def reconstruct(
     first = prune_free_space(initial.model, views, config, noise)
     result = fit(first.model, initial.gains, views, held_out, config, noise, renderer, progress)
     last = prune_free_space(result.model, views, config, noise)
+    if not swept:
+        held_out = align_views(held_out, last.model, prior, noise, renderer, [v.world_from_camera for v in held_out])
     quality = measure(last.model, held_out or views, renderer)
     notes = _notes(held_out, dynamic, renderer.name, swept)
     removed = first.removed + result.pruned + last.removed

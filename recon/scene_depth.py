@@ -4,22 +4,26 @@ from collections import OrderedDict
 from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 
 from geo import se3
 from geo.cameras import PinholeCamera
 from geo.depth import reproject_depth
 from geo.recording import CanonicalRecording
-from recon.backend import Renderer
+from recon.align import PosePrior, aligned_pose
+from recon.backend import CpuRenderer, Renderer
+from recon.config import ReconstructConfig
 from recon.errors import ReconError
 from recon.records import Reconstruction, RenderedView
 from recon.render import DepthSigma, render
 from recon.sensor import SensorNoise, sensor_image
 from recon.survey import small_camera
+from recon.views import load_views
 
 T = TypeVar("T")
 
 DEFAULT_WIDTH_PX = 512
+_ALIGN_WIDTH_PX = 256
 _MODEL_SHARE = 0.8  # the part of static-minus-sensor that is put down to the static model
 
 
@@ -39,6 +43,7 @@ class SceneDepth:
         sensor_tolerance_ms: float = 60.0,
         sensor_range_m: tuple[float, float] = (0.15, 8.0),
         renderer: Renderer | None = None,
+        pose_prior: PosePrior | None = None,
     ) -> None:
         """Nothing is drawn yet.
 
@@ -51,6 +56,8 @@ class SceneDepth:
             sensor_tolerance_ms: A depth image belongs to a frame if its time is within this.
             sensor_range_m: Sensor depth outside this is none.
             renderer: Who draws; None takes the CPU.
+            pose_prior: How far given poses may be off: the static scene is drawn from where the frame's picture and
+                depth fit it best. None draws from the given poses.
 
         Raises:
             ReconError: if ``cache_frames`` is below 1.
@@ -64,6 +71,7 @@ class SceneDepth:
         self._tolerance_ms = sensor_tolerance_ms
         self._range_m = sensor_range_m
         self._renderer = renderer
+        self._prior = pose_prior
         self._static: OrderedDict[int, RenderedView] = OrderedDict()
         self._sensor: OrderedDict[int, Float32[np.ndarray, "h w"]] = OrderedDict()
 
@@ -105,8 +113,22 @@ class SceneDepth:
         pose = self.canonical.world_from_camera[frame]
         if not np.isfinite(pose).all() or not len(self.reconstruction.model.means_in_world):
             return _read_only(_no_view(self.camera))
+        pose = self._aligned(frame)
         sigma = DepthSigma(self.noise.floor_m * _MODEL_SHARE, self.noise.quadratic_per_m * _MODEL_SHARE)
         return _read_only(render(self.reconstruction.model, self.camera, pose, sigma=sigma, renderer=self._renderer))
+
+    def _aligned(self, frame: int) -> Float[np.ndarray, "4 4"]:
+        if self._prior is None or self._prior.exact:
+            return self.canonical.world_from_camera[frame]
+        config = ReconstructConfig(
+            width_px=_ALIGN_WIDTH_PX,
+            sensor_tolerance_ms=self._tolerance_ms,
+            min_sensor_z_m=self._range_m[0],
+            max_sensor_z_m=self._range_m[1],
+        )
+        view = load_views(self.canonical, [frame], self.reconstruction.dynamic, config)[0]
+        renderer = self._renderer or CpuRenderer()
+        return aligned_pose(view, self.reconstruction.model, self._prior, self.noise, renderer)
 
     def _reproject(self, frame: int) -> Float32[np.ndarray, "h w"]:
         found = sensor_image(self.canonical, frame, self._tolerance_ms, self._range_m)
