@@ -51,8 +51,8 @@ def jit(**options: Any) -> Callable[[F], F]:
 
 @functools.cache
 def _fingerprint(folder: Path) -> str:
-    """Hash of the sources in a folder."""
+    """Hash of the sources in a folder and below it."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
