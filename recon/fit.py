@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int64
 
+from cuda_kernels.adam import adam_rows
 from recon.backend import Gaussians, Renderer, splat_camera
 from recon.config import ReconstructConfig
 from recon.losses import MIN_ALPHA, exposure_fit, view_loss
@@ -189,19 +190,15 @@ class _State:
 
     def _adam(self, rows: Int64[np.ndarray, "M"], gradient: Float32[np.ndarray, "M C"], decay: float) -> None:
         config = self.config
-        self.steps[rows] += 1
-        first = _BETA1 * self.first[rows] + (1 - _BETA1) * gradient
-        second = _BETA2 * self.second[rows] + (1 - _BETA2) * gradient**2
-        self.first[rows], self.second[rows] = first, second
-        taken = self.steps[rows][:, None].astype(np.float64)
-        correction = (np.sqrt(1 - _BETA2**taken) / (1 - _BETA1**taken)).astype(np.float32)
-        rate = np.empty((len(rows), _COLUMNS), dtype=np.float32)
-        rate[:, MEANS] = config.learning_rate_means * np.exp(self.initial_scale[rows])[:, None]
-        rate[:, LOG_SCALES] = config.learning_rate_scales
-        rate[:, QUATS] = config.learning_rate_quats
-        rate[:, LOGIT] = config.learning_rate_opacity
-        rate[:, COLOUR] = config.learning_rate_colour
-        self.values[rows] -= np.float32(decay) * rate * correction * first / (np.sqrt(second) + np.float32(_EPSILON))
+        rate = np.empty(_COLUMNS, dtype=np.float32)
+        rate[MEANS] = config.learning_rate_means  # of each Gaussian's own initial size
+        rate[LOG_SCALES] = config.learning_rate_scales
+        rate[QUATS] = config.learning_rate_quats
+        rate[LOGIT] = config.learning_rate_opacity
+        rate[COLOUR] = config.learning_rate_colour
+        rate *= np.float32(decay)
+        size = np.exp(self.initial_scale)
+        adam_rows(self.values, self.first, self.second, self.steps, rows, gradient, rate, size, MEANS.stop)
 
     def _adam_exposure(self, index: int, gradient: Float[np.ndarray, "6"], decay: float) -> None:
         self.exposure_steps[index] += 1

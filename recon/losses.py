@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
+from cuda_kernels.ssim import ssim_with_gradient
 from recon.config import ReconstructConfig
 from recon.sensor import SensorNoise
 
 MIN_ALPHA = 0.3  # below this a pixel shows no surface of the model: its colour and depth pull at nothing
-_SSIM_C1, _SSIM_C2 = 0.01**2, 0.03**2  # Wang et al. (2004), dynamic range 1
-_SSIM_WINDOW, _SSIM_SIGMA = 11, 1.5
 _REFERENCE_RELATIVE_SIGMA = 0.004  # a depth pixel at least this good has weight 1
 
 
@@ -86,37 +85,6 @@ def view_loss(
         np.einsum("hwc,hwc->c", d_predicted, rgb, dtype=np.float64),
         d_predicted.sum(axis=(0, 1), dtype=np.float64),
     )
-
-
-def ssim_with_gradient(
-    x: Float32[np.ndarray, "H W 3"], y: Float32[np.ndarray, "H W 3"]
-) -> tuple[Float32[np.ndarray, "H W 3"], Float32[np.ndarray, "H W 3"]]:
-    """SSIM map of two pictures (0..1) and the gradient of its sum by ``x``.
-
-    Outside the picture counts as 0 in both. Source: Wang et al. (2004), eq. 13; 11x11 Gaussian window of 1.5 px.
-    """
-    mu_x, mu_y = _blur(x), _blur(y)
-    mean_xx, mean_yy, mean_xy = _blur(x * x), _blur(y * y), _blur(x * y)
-    a1 = 2 * mu_x * mu_y + _SSIM_C1
-    a2 = 2 * (mean_xy - mu_x * mu_y) + _SSIM_C2
-    b1 = mu_x**2 + mu_y**2 + _SSIM_C1
-    b2 = (mean_xx - mu_x**2) + (mean_yy - mu_y**2) + _SSIM_C2
-    ssim = a1 * a2 / (b1 * b2)
-    d_mean_xy = 2 * a1 / (b1 * b2)
-    d_mean_xx = -ssim / b2
-    d_mu_x = 2 * mu_y * (a2 - a1) / (b1 * b2) - 2 * mu_x * ssim / b1 + 2 * mu_x * ssim / b2
-    # the blur is symmetric with zeros outside, so it is its own transpose
-    gradient = _blur(d_mu_x) + 2 * x * _blur(d_mean_xx) + y * _blur(d_mean_xy)
-    return ssim, gradient
-
-
-def _blur(image: Float32[np.ndarray, "H W 3"]) -> Float32[np.ndarray, "H W 3"]:
-    import cv2
-
-    out: Float32[np.ndarray, "H W 3"] = cv2.GaussianBlur(
-        image, (_SSIM_WINDOW, _SSIM_WINDOW), _SSIM_SIGMA, borderType=cv2.BORDER_CONSTANT
-    )
-    return out
 
 
 def exposure_fit(
