@@ -1,7 +1,6 @@
 """The call: check the arrays, draw, and go back."""
 # mypy: disable-error-code="no-untyped-call, call-arg"
 
-import math
 import threading
 from dataclasses import dataclass
 
@@ -9,7 +8,8 @@ import numpy as np
 from jaxtyping import Float, Float32, Int32, Int64, UInt16
 
 from cuda_kernels.errors import KernelError
-from cuda_kernels.splat.rules import CACHE_LINE_BYTES, EPS2D_PX2, FOV_MARGIN, ROW_FLOATS
+from cuda_kernels.splat.camera import packed_camera
+from cuda_kernels.splat.rules import CACHE_LINE_BYTES, ROW_FLOATS
 from cuda_kernels.splat.types import DepthStatistics, SplatCamera, SplatGradients, SplatImage
 
 Array32 = Float32[np.ndarray, "..."]
@@ -46,7 +46,7 @@ def rasterize(
     *,
     depth_statistics: bool = False,
 ) -> SplatImage:
-    """Draw 3D gaussians: colour, alpha and accumulated depth along +z.
+    """Draw 3D gaussians: colour, alpha and accumulated depth (along +z; of a fisheye along the ray).
 
     The rule is gsplat's (see ``cuda_kernels.splat.rules``), so a model fitted there looks the same here. Parameters
     are stored as a 3DGS PLY stores them: log scales, opacity logits, quaternions of any length but zero. Same
@@ -76,7 +76,7 @@ def rasterize(
     from cuda_kernels.splat import bins, forward, projection, statistics
 
     gaussians = _checked_gaussians(means_in_world, quats_wxyz, log_scales, opacity_logits, colors)
-    view = _packed_camera(camera)
+    view = packed_camera(camera)
     paper = np.asarray(background, dtype=np.float32).reshape(-1)
     if paper.shape != (3,) or not np.isfinite(paper).all():
         raise KernelError(f"background must be three finite numbers, got {background!r}.")
@@ -103,6 +103,7 @@ def rasterize(
         saved=Saved(
             gaussians, view, order, records, first_row, tile_start, tile_end, entries, spans, tile_order, paper
         ),
+        along_ray=camera.kb4 is not None,
     )
 
 
@@ -174,29 +175,6 @@ def _checked_gaussians(
             raise KernelError(f"{name} has shape {np.shape(array)}, expected {shape} for {count} gaussians.")
     arrays = [np.ascontiguousarray(array, dtype=np.float32) for array, _ in wanted.values()]
     return arrays[0], arrays[1], arrays[2], arrays[3], arrays[4]
-
-
-def _packed_camera(camera: SplatCamera) -> Float[np.ndarray, "C"]:
-    """Rotation (9), translation (3), fx fy cx cy, near, limits of x/z and y/z for the linearisation (4), eps, W, H."""
-    transform = np.asarray(camera.camera_from_world, dtype=np.float64)
-    width, height = camera.width_px, camera.height_px
-    fx, fy, cx, cy = camera.fx_px, camera.fy_px, camera.cx_px, camera.cy_px
-    if transform.shape != (4, 4) or not np.isfinite(transform).all():
-        raise KernelError("camera_from_world must be a finite 4x4 matrix; frames without a pose cannot be rendered.")
-    if width < 1 or height < 1 or not all(map(math.isfinite, (fx, fy, cx, cy))) or fx <= 0 or fy <= 0:
-        raise KernelError(f"camera {width}x{height} px with fx {fx}, fy {fy}, cx {cx}, cy {cy} cannot be rendered.")
-    if not camera.near_m > 0:
-        raise KernelError(f"near_m must be positive, got {camera.near_m}.")
-    # gsplat's limits in its own convention, where the image covers [0, W] and the principal point is half a pixel on
-    margin_x, margin_y = FOV_MARGIN * 0.5 * width / fx, FOV_MARGIN * 0.5 * height / fy
-    limits = (
-        -(cx + 0.5) / fx - margin_x,
-        (width - cx - 0.5) / fx + margin_x,
-        -(cy + 0.5) / fy - margin_y,
-        (height - cy - 0.5) / fy + margin_y,
-    )
-    pose = [*transform[:3, :3].ravel(), *transform[:3, 3]]
-    return np.array([*pose, fx, fy, cx, cy, camera.near_m, *limits, EPS2D_PX2, width, height], dtype=np.float64)
 
 
 def _gradient_rows(count: int) -> Float32[np.ndarray, "R F"]:

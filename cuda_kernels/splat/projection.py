@@ -1,7 +1,8 @@
 """From 3D gaussians to 2D ones and back: per gaussian, in float64, no image involved.
 
 Source: Zwicker et al. (2001), eq. 9 and 29 (local affine approximation); limits of the linearisation and blur as in
-gsplat ``Utils.cuh``. Matrices are spelled out in scalars: numba allocates small arrays on the heap.
+gsplat ``Utils.cuh``. The lenses are in ``lens``. Matrices are spelled out in scalars: numba allocates small arrays on
+the heap.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -11,6 +12,7 @@ import numba
 import numpy as np
 
 from cuda_kernels.jit import jit
+from cuda_kernels.splat.lens import FLAGS, fisheye, fisheye_backward, pinhole, pinhole_backward
 from cuda_kernels.splat.rules import (
     ACROSS,
     ALPHA_MIN,
@@ -39,7 +41,6 @@ HIDDEN, DRAWN, BROKEN = 0, 1, 2
 LOG_SCALE_MAX = 88.72283  # natural log of the largest float32
 QUAT_NORM_MIN = 1e-8
 CHUNK = 512  # gaussians whose contributions to the camera's gradient are summed first; fixed, so threads change nothing
-FLAGS = {"contract", "nsz"}
 FLAT_FLOATS = HALF_HEIGHT + 1
 
 
@@ -81,8 +82,8 @@ def project(means, quats, log_scales, logits, colors, camera):
     r00, r01, r02, r10, r11, r12, r20, r21, r22 = (
         camera[0], camera[1], camera[2], camera[3], camera[4], camera[5], camera[6], camera[7], camera[8],
     )  # fmt: skip
-    fx, fy, cx, cy, near = camera[12], camera[13], camera[14], camera[15], camera[16]
-    eps, width, height = camera[21], camera[22], camera[23]
+    near, eps, width, height = camera[16], camera[21], camera[22], camera[23]
+    bent, cos_limit = camera[24] > 0.0, camera[29]
     for i in numba.prange(count):
         flat[i, :] = 0.0
         if not _is_sound(means, quats, log_scales, logits, colors, i):
@@ -94,7 +95,8 @@ def project(means, quats, log_scales, logits, colors, camera):
         y = r10 * wx + r11 * wy + r12 * wz + camera[10]
         z = r20 * wx + r21 * wy + r22 * wz + camera[11]
         opacity = 1.0 / (1.0 + math.exp(-np.float64(logits[i])))
-        if z < near or opacity < ALPHA_MIN:
+        depth = math.sqrt(x * x + y * y + z * z) if bent else z
+        if depth < near or opacity < ALPHA_MIN or (bent and z < cos_limit * depth):
             continue
         qw, qx, qy, qz = (
             np.float64(quats[i, 0]),
@@ -105,11 +107,20 @@ def project(means, quats, log_scales, logits, colors, camera):
         inv = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
         g00, g01, g02, g10, g11, g12, g20, g21, g22 = _rotation(qw * inv, qx * inv, qy * inv, qz * inv)
         # rows of P = J camera_from_world, then U = P R S, so that the covariance is U U^T
-        ux = min(max(x / z, camera[17]), camera[18])
-        uy = min(max(y / z, camera[19]), camera[20])
-        j00, j02, j11, j12 = fx / z, -fx * ux / z, fy / z, -fy * uy / z
-        p00, p01, p02 = j00 * r00 + j02 * r20, j00 * r01 + j02 * r21, j00 * r02 + j02 * r22
-        p10, p11, p12 = j11 * r10 + j12 * r20, j11 * r11 + j12 * r21, j11 * r12 + j12 * r22
+        if bent:
+            mean_x, mean_y, j00, j01, j02, j10, j11, j12 = fisheye(x, y, z, camera)
+        else:
+            mean_x, mean_y, j00, j01, j02, j10, j11, j12 = pinhole(x, y, z, camera)
+        p00, p01, p02 = (
+            j00 * r00 + j01 * r10 + j02 * r20,
+            j00 * r01 + j01 * r11 + j02 * r21,
+            j00 * r02 + j01 * r12 + j02 * r22,
+        )
+        p10, p11, p12 = (
+            j10 * r00 + j11 * r10 + j12 * r20,
+            j10 * r01 + j11 * r11 + j12 * r21,
+            j10 * r02 + j11 * r12 + j12 * r22,
+        )
         s0, s1, s2 = (
             math.exp(np.float64(log_scales[i, 0])),
             math.exp(np.float64(log_scales[i, 1])),
@@ -131,7 +142,6 @@ def project(means, quats, log_scales, logits, colors, camera):
         det = cov_xx * cov_yy - cov_xy * cov_xy
         if not 0.0 < det < math.inf:
             continue
-        mean_x, mean_y = fx * x / z + cx, fy * y / z + cy
         reach = math.sqrt(max(2.0 * math.log(opacity / ALPHA_MIN), 0.0))
         half_w, half_h = reach * math.sqrt(cov_xx), reach * math.sqrt(cov_yy)
         if mean_x + half_w < 0.0 or mean_x - half_w > width - 1.0:
@@ -140,7 +150,7 @@ def project(means, quats, log_scales, logits, colors, camera):
             continue
         status[i] = DRAWN
         slope_y = math.sqrt(0.5 * LOG2_E * cov_xx / det)
-        flat[i, MEAN_X], flat[i, MEAN_Y], flat[i, DEPTH] = mean_x, mean_y, z
+        flat[i, MEAN_X], flat[i, MEAN_Y], flat[i, DEPTH] = mean_x, mean_y, depth
         flat[i, ACROSS] = math.sqrt(0.5 * LOG2_E / cov_xx)
         flat[i, SLOPE_X], flat[i, SLOPE_Y] = -0.5 * LOG2_E * cov_xy / (det * slope_y), slope_y
         flat[i, LOG2_OPACITY] = math.log(opacity) * LOG2_E
@@ -163,12 +173,12 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, ro
     r00, r01, r02, r10, r11, r12, r20, r21, r22 = (
         camera[0], camera[1], camera[2], camera[3], camera[4], camera[5], camera[6], camera[7], camera[8],
     )  # fmt: skip
-    fx, fy, eps = camera[12], camera[13], camera[21]
+    eps, bent = camera[21], camera[24] > 0.0
     for chunk in numba.prange(chunks):
         t0, t1, t2, t3, t4, t5 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for rank in range(chunk * CHUNK, min(drawn, (chunk + 1) * CHUNK)):
             i = order[rank]
-            v, vx, vy, vxx, vxy, vyy, wr, wg, wb, d_z = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            v, vx, vy, vxx, vxy, vyy, wr, wg, wb, d_depth = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             for k in range(first_row[rank], first_row[rank + 1]):
                 v += rows[k, SUM_V]
                 vx += rows[k, SUM_VX]
@@ -179,7 +189,7 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, ro
                 wr += rows[k, SUM_WR]
                 wg += rows[k, SUM_WG]
                 wb += rows[k, SUM_WB]
-                d_z += rows[k, SUM_WZ]
+                d_depth += rows[k, SUM_WZ]
             d_colors[i, 0], d_colors[i, 1], d_colors[i, 2] = wr, wg, wb
             opacity = 1.0 / (1.0 + math.exp(-np.float64(logits[i])))
             d_logits[i] = (1.0 - opacity) * v
@@ -197,11 +207,20 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, ro
             inv = 1.0 / math.sqrt(qw * qw + qx * qx + qy * qy + qz * qz)
             qw, qx, qy, qz = qw * inv, qx * inv, qy * inv, qz * inv
             g00, g01, g02, g10, g11, g12, g20, g21, g22 = _rotation(qw, qx, qy, qz)
-            ux = min(max(x / z, camera[17]), camera[18])
-            uy = min(max(y / z, camera[19]), camera[20])
-            j00, j02, j11, j12 = fx / z, -fx * ux / z, fy / z, -fy * uy / z
-            p00, p01, p02 = j00 * r00 + j02 * r20, j00 * r01 + j02 * r21, j00 * r02 + j02 * r22
-            p10, p11, p12 = j11 * r10 + j12 * r20, j11 * r11 + j12 * r21, j11 * r12 + j12 * r22
+            if bent:
+                _, _, j00, j01, j02, j10, j11, j12 = fisheye(x, y, z, camera)
+            else:
+                _, _, j00, j01, j02, j10, j11, j12 = pinhole(x, y, z, camera)
+            p00, p01, p02 = (
+                j00 * r00 + j01 * r10 + j02 * r20,
+                j00 * r01 + j01 * r11 + j02 * r21,
+                j00 * r02 + j01 * r12 + j02 * r22,
+            )
+            p10, p11, p12 = (
+                j10 * r00 + j11 * r10 + j12 * r20,
+                j10 * r01 + j11 * r11 + j12 * r21,
+                j10 * r02 + j11 * r12 + j12 * r22,
+            )
             s0, s1, s2 = (
                 math.exp(np.float64(log_scales[i, 0])),
                 math.exp(np.float64(log_scales[i, 1])),
@@ -277,21 +296,19 @@ def project_backward(means, quats, log_scales, logits, colors, camera, order, ro
                 q10 * r10 + q11 * r11 + q12 * r12,
                 q10 * r20 + q11 * r21 + q12 * r22,
             )
-            rz = 1.0 / z
-            d_x, d_y = fx * rz * d_mx, fy * rz * d_my
-            d_z -= (fx * x * d_mx + fy * y * d_my + fx * d_j00 + fy * d_j11) * rz * rz
-            # J02 = -fx ux / z; ux = x / z moves with x and z only inside its limits
-            inside_x = 1.0 if camera[17] <= x * rz <= camera[18] else 0.0
-            inside_y = 1.0 if camera[19] <= y * rz <= camera[20] else 0.0
-            d_x -= inside_x * fx * rz * rz * d_j02
-            d_y -= inside_y * fy * rz * rz * d_j12
-            d_z += ((1.0 + inside_x) * fx * ux * d_j02 + (1.0 + inside_y) * fy * uy * d_j12) * rz * rz
+            if bent:
+                d_x, d_y, d_z = fisheye_backward(x, y, z, camera, d_mx, d_my, d_j00, d_j01, d_j02, d_j10, d_j11, d_j12)
+                d_ray = d_depth / math.sqrt(x * x + y * y + z * z)
+                d_x, d_y, d_z = d_x + d_ray * x, d_y + d_ray * y, d_z + d_ray * z
+            else:
+                d_x, d_y, d_z = pinhole_backward(x, y, z, camera, d_mx, d_my, d_j00, d_j01, d_j02, d_j10, d_j11, d_j12)
+                d_z += d_depth
             d_means[i, 0] = r00 * d_x + r10 * d_y + r20 * d_z
             d_means[i, 1] = r01 * d_x + r11 * d_y + r21 * d_z
             d_means[i, 2] = r02 * d_x + r12 * d_y + r22 * d_z
             # rotation of the camera: moves the centre, and turns the covariance through N = J^T dL/dJ
-            n01, n02 = j00 * d_j01, j00 * d_j02
-            n10, n12 = j11 * d_j10, j11 * d_j12
+            n01, n02 = j00 * d_j01 + j10 * d_j11, j00 * d_j02 + j10 * d_j12
+            n10, n12 = j01 * d_j00 + j11 * d_j10, j01 * d_j02 + j11 * d_j12
             n20, n21 = j02 * d_j00 + j12 * d_j10, j02 * d_j01 + j12 * d_j11
             t0 += y * d_z - z * d_y + n21 - n12
             t1 += z * d_x - x * d_z + n02 - n20

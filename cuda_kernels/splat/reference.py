@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from cuda_kernels.splat.rules import ALPHA_MAX, ALPHA_MIN, EPS2D_PX2, FOV_MARGIN, TRANSMITTANCE_MIN
+from cuda_kernels.splat.rules import ALPHA_MAX, ALPHA_MIN, EPS2D_PX2, FOV_MARGIN, THETA_MAX_RAD, TRANSMITTANCE_MIN
 from cuda_kernels.splat.types import SplatCamera
 
 
 @dataclass(frozen=True)
 class ReferenceImage:
-    """What ``rasterize`` gives, in float64."""
+    """What ``rasterize`` gives, in float64; of a fisheye with distances in place of z."""
 
     rgb: Float[np.ndarray, "H W 3"]
     alpha: Float[np.ndarray, "H W"]
@@ -30,7 +30,7 @@ class Projected:
     rows: Int64[np.ndarray, "M"]
     means_xy: Float[np.ndarray, "M 2"]
     conics: Float[np.ndarray, "M 2 2"]
-    z: Float[np.ndarray, "M"]
+    z: Float[np.ndarray, "M"]  # of a fisheye the distance
 
 
 def sound_rows(
@@ -66,22 +66,79 @@ def project_reference(
     log_scales: Float[np.ndarray, "N 3"],
     camera: SplatCamera,
 ) -> Projected:
-    """Local affine projection (Zwicker et al. 2001, eq. 29) of sound rows in front of the near plane."""
+    """Local affine projection (Zwicker et al. 2001, eq. 29) of sound rows in front of the near plane (or sphere)."""
     rotation, translation = camera.camera_from_world[:3, :3], camera.camera_from_world[:3, 3]
     in_camera = means_in_world @ rotation.T + translation
-    rows = np.flatnonzero(in_camera[:, 2] >= camera.near_m)
-    rows = rows[np.argsort(in_camera[rows, 2], kind="stable")]
-    x, y, z = in_camera[rows].T
+    depth = in_camera[:, 2] if camera.kb4 is None else np.linalg.norm(in_camera, axis=1)
+    near = depth >= camera.near_m
+    if camera.kb4 is not None:
+        near &= np.arctan2(np.hypot(in_camera[:, 0], in_camera[:, 1]), in_camera[:, 2]) <= _largest_angle(camera)
+    rows = np.flatnonzero(near)
+    rows = rows[np.argsort(depth[rows], kind="stable")]
     axes = rotation @ rotation_matrices(quats_wxyz[rows]) * np.exp(log_scales[rows])[:, None, :]
     covariances = axes @ np.swapaxes(axes, 1, 2)
+    through = _through_pinhole if camera.kb4 is None else _through_fisheye
+    means_xy, jacobians = through(in_camera[rows], camera)
+    flat = jacobians @ covariances @ np.swapaxes(jacobians, 1, 2) + EPS2D_PX2 * np.eye(2)
+    return Projected(rows, means_xy, np.linalg.inv(flat), depth[rows])
+
+
+def _through_pinhole(
+    in_camera: Float[np.ndarray, "M 3"], camera: SplatCamera
+) -> tuple[Float[np.ndarray, "M 2"], Float[np.ndarray, "M 2 3"]]:
+    """Means and Jacobians, these linearised within the field of view and its margin."""
+    x, y, z = in_camera.T
     slope_x = _limited(x / z, camera.width_px, camera.fx_px, camera.cx_px)
     slope_y = _limited(y / z, camera.height_px, camera.fy_px, camera.cy_px)
-    jacobians = np.zeros((len(rows), 2, 3))
+    jacobians = np.zeros((len(z), 2, 3))
     jacobians[:, 0, 0], jacobians[:, 0, 2] = camera.fx_px / z, -camera.fx_px * slope_x / z
     jacobians[:, 1, 1], jacobians[:, 1, 2] = camera.fy_px / z, -camera.fy_px * slope_y / z
-    flat = jacobians @ covariances @ np.swapaxes(jacobians, 1, 2) + EPS2D_PX2 * np.eye(2)
-    means_xy = np.stack([camera.fx_px * x / z + camera.cx_px, camera.fy_px * y / z + camera.cy_px], axis=1)
-    return Projected(rows, means_xy, np.linalg.inv(flat), z)
+    return np.stack([camera.fx_px * x / z + camera.cx_px, camera.fy_px * y / z + camera.cy_px], axis=1), jacobians
+
+
+def _through_fisheye(
+    in_camera: Float[np.ndarray, "M 3"], camera: SplatCamera
+) -> tuple[Float[np.ndarray, "M 2"], Float[np.ndarray, "M 2 3"]]:
+    """Means and Jacobians in the directions that suit a lens: outwards, around the axis, along the axis.
+
+    A step outwards turns theta by z / (rho^2 + z^2), a step along the axis by -rho / (rho^2 + z^2), and both move the
+    image point outwards by r'(theta) times that; a step around moves it around by r / rho.
+    """
+    k1, k2, k3, k4 = np.asarray(camera.kb4, dtype=np.float64)
+    x, y, z = in_camera.T
+    rho = np.hypot(x, y)
+    theta = np.arctan2(rho, z)
+    radius = theta + k1 * theta**3 + k2 * theta**5 + k3 * theta**7 + k4 * theta**9
+    slope = 1 + 3 * k1 * theta**2 + 5 * k2 * theta**4 + 7 * k3 * theta**6 + 9 * k4 * theta**8
+    on_axis = rho == 0
+    far = np.where(on_axis, 1.0, rho)
+    outwards = np.stack([np.where(on_axis, 1.0, x / far), np.where(on_axis, 0.0, y / far)], axis=1)
+    around = np.stack([-outwards[:, 1], outwards[:, 0]], axis=1)
+    distance2 = rho**2 + z**2
+    turn = np.where(on_axis, 1 / np.where(z == 0, 1.0, z), radius / far)
+    focal = np.array([camera.fx_px, camera.fy_px])
+    jacobians = np.empty((len(z), 2, 3))
+    across = slope * z / distance2
+    jacobians[:, :, :2] = across[:, None, None] * outwards[:, :, None] * outwards[:, None, :]
+    jacobians[:, :, :2] += turn[:, None, None] * around[:, :, None] * around[:, None, :]
+    jacobians[:, :, 2] = -(slope * rho / distance2)[:, None] * outwards
+    means_xy = radius[:, None] * outwards * focal + [camera.cx_px, camera.cy_px]
+    return means_xy, jacobians * focal[:, None]
+
+
+def _largest_angle(camera: SplatCamera) -> float:
+    """Up to where centres are drawn: searched on a fine grid of angles."""
+    k1, k2, k3, k4 = np.asarray(camera.kb4, dtype=np.float64)
+    theta = np.linspace(0.0, THETA_MAX_RAD, 20_001)
+    radius = theta + k1 * theta**3 + k2 * theta**5 + k3 * theta**7 + k4 * theta**9
+    falls = np.flatnonzero(np.diff(radius) <= 0)
+    turning = theta[falls[0]] if len(falls) else THETA_MAX_RAD
+    u = np.array([-0.5, camera.width_px - 0.5])[:, None] - camera.cx_px
+    v = np.array([-0.5, camera.height_px - 0.5]) - camera.cy_px
+    beyond = np.flatnonzero((radius >= np.hypot(u / camera.fx_px, v / camera.fy_px).max()) & (theta <= turning))
+    corner = theta[beyond[0]] if len(beyond) else turning
+    stated = np.inf if camera.valid_theta_rad is None else camera.valid_theta_rad
+    return float(min(corner * (1 + FOV_MARGIN), turning, stated))
 
 
 def rasterize_reference(

@@ -14,6 +14,8 @@ EPS2D_PX2 = 0.3
 """Added to the diagonal of every projected covariance, square pixels: the screen-space low-pass."""
 FOV_MARGIN = 0.3
 """Beyond this share of the half field of view outside the image, the projection is linearised at the margin."""
+THETA_MAX_RAD = 0.95 * 3.141592653589793
+"""A fisheye draws no centre farther round than this: straight behind, the image of a point is a circle."""
 LOG2_E = 1.4426950408889634
 
 TILE_PX = 16
