@@ -115,6 +115,13 @@ class ScenePoints:
     colours: UInt8[np.ndarray, "P 3"] | None = None
 
 
+def turned_points(points: ScenePoints | None, new_from_old: Float[np.ndarray, "4 4"]) -> ScenePoints | None:
+    """Points in another world frame of the same scale."""
+    if points is None:
+        return None
+    return replace(points, points_in_world=se3.transform_points(new_from_old, points.points_in_world))
+
+
 @dataclass(frozen=True)
 class GivenObject:
     """An object whose pose a data set gives (ADT, HOT3D): truth to compare with, never an input of the stages."""
@@ -258,6 +265,7 @@ class CanonicalRecording:
     source_frames: Int64[np.ndarray, "N"] | None = None  # frame numbers in the source; None: 0..N-1
     source_start_ns: int | None = None  # zero of the narrations' seconds; None: the first frame
     original_from_source_world: Float[np.ndarray, "4 4"] = field(default_factory=lambda: np.eye(4))  # see ``Recording``
+    points: ScenePoints | None = None
 
     def frame_of_source(self, source_frame: int) -> int | None:
         """Index of a source frame number (as narrations count them), or None if a slice left it out."""

@@ -18,6 +18,7 @@ from geo.recording import (
     Recording,
     SensorDepth,
     turned_hands,
+    turned_points,
 )
 from geo.surfels import sample_surfels
 from geo.trajectory import Trajectory
@@ -116,6 +117,7 @@ def rectify(recording: Recording, config: RectifyConfig | None = None) -> Canoni
         source_frames=reference.source_frames,
         source_start_ns=reference.source_start_ns,
         original_from_source_world=recording.original_from_source_world,
+        points=turned_points(recording.points, turn),
     )
     return replace(canonical, gaze=_gaze(recording.gaze, canonical))
 

@@ -16,10 +16,9 @@ from jaxtyping import Bool, Float, Float32
 
 from geo import se3
 from geo.cameras import PinholeCamera
-from recon.backend import Renderer, splat_camera
+from recon.backend import Renderer, packed, splat_camera
 from recon.errors import ReconError
 from recon.losses import exposure_fit
-from recon.fit import packed
 from recon.records import SplatModel
 from recon.render import ALPHA_THRESHOLD
 from recon.sensor import SensorNoise
@@ -94,7 +93,8 @@ def aligned_pose(
     given = view.world_from_camera if given_world_from_camera is None else given_world_from_camera
     if prior.exact or not len(model.means_in_world):
         return view.world_from_camera
-    gaussians, pose = packed(model), np.array(view.world_from_camera, dtype=np.float64)
+    pose = np.array(view.world_from_camera, dtype=np.float64)
+    gaussians = packed(model, pose)
     for _ in range(_STEPS):
         image = renderer.forward(gaussians, splat_camera(view.camera, pose), (0.5, 0.5, 0.5))
         z = image.expected_z(ALPHA_THRESHOLD)
@@ -130,6 +130,7 @@ def twist_between(given: Float[np.ndarray, "4 4"], pose: Float[np.ndarray, "4 4"
 
 
 def moved(twist: Float[np.ndarray, "6"]) -> Float[np.ndarray, "4 4"]:
+    """The rigid move of a twist (rotation vector, translation)."""
     return se3.from_rotation_translation(se3.rotation_from_axis_angle(twist[:3]), twist[3:])
 
 
@@ -178,7 +179,7 @@ def moving(points: Float[np.ndarray, "M 3"], slope: Float[np.ndarray, "M 3"]) ->
 
 def robust(scaled: Float[np.ndarray, "M"]) -> Float[np.ndarray, "M"]:
     """Tukey's biweight with the usual 4.685."""
-    return np.square(np.clip(1 - np.square(scaled / 4.685), 0.0, 1.0))
+    return np.asarray(np.square(np.clip(1 - np.square(scaled / 4.685), 0.0, 1.0)))
 
 
 def surface_normals(

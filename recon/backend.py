@@ -10,10 +10,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Float32
 
-from cuda_kernels.splat import SplatCamera, SplatGradients, SplatImage, rasterize, rasterize_backward
+from cuda_kernels.splat import SplatCamera, SplatGradients, SplatImage, eval_sh, rasterize, rasterize_backward
 from geo import se3
 from geo.cameras import KannalaBrandtCamera, PinholeCamera
 from recon.errors import ReconError
+from recon.records import SplatModel
 
 Background = tuple[float, float, float]
 
@@ -99,6 +100,15 @@ def choose_renderer(device: str) -> Renderer:
     if device == "cuda":
         raise ReconError(f"reconstruct.device is 'cuda', but {reason}; use device 'auto' or 'cpu'")
     return CpuRenderer()
+
+
+def packed(model: SplatModel, world_from_camera: Float[np.ndarray, "4 4"]) -> Gaussians:
+    """A model as a rasteriser takes it, with its colours as seen from a camera's place."""
+    colours = np.zeros((0, 3), dtype=np.float32)
+    if len(model.means_in_world):
+        centre = np.asarray(world_from_camera, dtype=np.float64)[:3, 3].astype(np.float32)
+        colours = eval_sh(model.sh_coeffs, model.means_in_world - centre)
+    return Gaussians(model.means_in_world, model.quats_wxyz, model.log_scales, model.opacity_logits, colours)
 
 
 def splat_camera(camera: PinholeCamera, world_from_camera: Float[np.ndarray, "4 4"]) -> SplatCamera:

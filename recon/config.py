@@ -37,7 +37,7 @@ class ReconstructConfig:
     """Sensor depth farther than this is not used."""
 
     pose_sigma_m: float = 0.004
-    """How far given camera positions may be off on each axis; keyframes are aligned to the model within that. 0 = exact."""
+    """How far given camera positions may be off on each axis; views are aligned within that. 0 = exact."""
     pose_sigma_deg: float = 0.2
     """How far given camera rotations may be off on each axis. 0 = exact."""
 
@@ -74,8 +74,40 @@ class ReconstructConfig:
     """Step of opacity logits."""
     learning_rate_colour: float = 5.0e-3
     """Step of colour coefficients."""
+    learning_rate_sh: float = 1.0e-3
+    """Step of the coefficients of colour that depends on the direction."""
     learning_rate_exposure: float = 2.0e-3
     """Step of the per-frame affine exposure."""
+    exposure_pull: float = 0.0
+    """Weight of the squared distance of a frame's exposure from none."""
+    learning_rate_pose_rad: float = 0.0
+    """Step of the pose corrections of the fit's views, in radians (and as a share of the usual depth for shifts);
+    0 = poses are taken as given."""
+    pose_pull: float = 1.0e-2
+    """Weight of the squared size of a pose correction."""
+
+    sh_degree: int = 0
+    """Degree of the spherical harmonics of colour, 0 (the same from every side) to 3."""
+    sh_step_share: float = 0.15
+    """Share of the iterations after which the next degree joins in."""
+
+    densify: str = "none"
+    """Splats join in during the fit: "none", "adaptive" (clone and split what is pulled hard) or "mcmc" (faded ones
+    move to where opaque ones are, more join them)."""
+    densify_every: int = 100
+    """Iterations between two rounds."""
+    densify_from: float = 0.1
+    """Share of the iterations before the first round..."""
+    densify_until: float = 0.6
+    """...and before the last one."""
+    densify_growth: float = 0.1
+    """A round adds at most this share of the splats, up to ``max_gaussians``."""
+    densify_pull: float = 1.0e-4
+    """Adaptive: mean gradient by a centre (the picture being 2 wide) above which a splat is copied."""
+    dead_opacity: float = 0.01
+    """MCMC: splats fainter than this move."""
+    jitter_share: float = 0.3
+    """MCMC: random steps of faint splats, as a share of their size."""
     final_rate_share: float = 0.1
     """Learning rates fall exponentially to this share of their start."""
 
@@ -89,6 +121,8 @@ class ReconstructConfig:
     """Relative depth error at which the Huber term turns from quadratic to linear."""
     alpha_weight: float = 0.2
     """Weight of the term that asks for opacity 1 where the sensor sees a surface."""
+    picture_alpha_weight: float = 0.02
+    """Without a sensor: weight of the term that asks for opacity 1 wherever there is a picture."""
     opacity_weight: float = 2.0e-3
     """Weight of the mean opacity: what no view needs fades and is pruned."""
     scale_weight: float = 5.0e-2
@@ -107,7 +141,13 @@ class ReconstructConfig:
     prune_scale_factor: float = 6.0
     """Gaussians larger than this multiple of their initial size are pruned."""
     prune_violations: int = 3
-    """Gaussians in front of the sensor's surface in at least this many views (and in more than support them) go."""
+    """Gaussians in front of the sensor's surface in at least this many views go..."""
+    prune_violation_ratio: float = 0.5
+    """...if these are more than this multiple of the views that support them."""
+    witnesses: int = 400
+    """Other frames than keyframes, spread over the recording, whose small depth tells free space too."""
+    average_from: float = 0.6
+    """The model is the mean over the steps after this share of the iterations. 1 = the last step's."""
     patience: int = 3
     """Early stop: held-out checks without gain before the best model so far is kept. 0 = never stop early."""
     check_every: int = 150
@@ -131,6 +171,12 @@ class ReconstructConfig:
                 f"reconstruct.min_sensor_z_m {self.min_sensor_z_m} and max_sensor_z_m {self.max_sensor_z_m} "
                 "must be positive and in this order"
             )
+        if self.densify not in ("none", "adaptive", "mcmc"):
+            raise ReconError(f"reconstruct.densify is {self.densify!r}; use none, adaptive or mcmc")
+        if self.sh_degree not in (0, 1, 2, 3):
+            raise ReconError(f"reconstruct.sh_degree is {self.sh_degree}; use 0 to 3")
+        if self.densify_every < 1:
+            raise ReconError(f"reconstruct.densify_every is {self.densify_every}; it must be at least 1")
         if self.device not in ("auto", "cpu", "cuda"):
             raise ReconError(f"reconstruct.device is {self.device!r}; use auto, cpu or cuda")
 

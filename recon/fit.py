@@ -1,27 +1,30 @@
-"""The fit: Adam on views drawn in a seeded order, coarse to fine, with pruning and early stop on held-out views."""
+"""The fit: Adam on views drawn in a seeded order, coarse to fine, with growth, pruning and early stop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float32, Int64
 
 from cuda_kernels.adam import adam_rows
-from recon.backend import Gaussians, Renderer, splat_camera
+from cuda_kernels.splat import SplatGradients, eval_sh, eval_sh_backward
+from recon.backend import Background, Gaussians, Renderer, splat_camera
 from recon.config import ReconstructConfig
-from recon.losses import MIN_ALPHA, exposure_fit, view_loss
-from recon.model import SH_C0
-from recon.prune import free_space_votes
+from recon.densify import Growth, Shapes, adaptive_growth, jitter, mcmc_growth
+from recon.losses import view_loss
+from recon.model import SH_C0, sigmoid
+from recon.per_view import Exposures, PoseCorrections
+from recon.prune import floating, free_space_votes
 from recon.records import SplatModel
+from recon.regularise import opacity_slope, scale_slope
+from recon.score import held_out_score
 from recon.sensor import SensorNoise
 from recon.survey import Progress
 from recon.views import View
 
-# Columns of the packed parameters, one row per Gaussian.
-MEANS, LOG_SCALES, QUATS, LOGIT, COLOUR = slice(0, 3), slice(3, 6), slice(6, 10), slice(10, 11), slice(11, 14)
-_COLUMNS = 14
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-15  # Kingma & Ba (2015), alg. 1; epsilon as in 3DGS
-_BACKGROUND = (0.5, 0.5, 0.5)
+# Columns of the packed parameters, one row per Gaussian; colour coefficients follow, constant term first.
+MEANS, LOG_SCALES, QUATS, LOGIT, SH = slice(0, 3), slice(3, 6), slice(6, 10), slice(10, 11), slice(11, None)
+_FIXED = 11
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,9 @@ class FitResult:
     model: SplatModel
     iterations: int
     pruned: int
-    held_out_scores: tuple[float, ...]  # mean relative depth error plus colour error at each check; lower is better
+    held_out_scores: tuple[float, ...]  # see ``held_out_score``, at each check; lower is better
+    added: int = 0  # by densification
+    largest_pose_correction: tuple[float, float] = (0.0, 0.0)  # degrees, world units
 
 
 def fit(
@@ -43,33 +48,39 @@ def fit(
     noise: SensorNoise,
     renderer: Renderer,
     progress: Progress | None = None,
+    background: Background = (0.5, 0.5, 0.5),
 ) -> FitResult:
     """Fit a model to views. The same arguments give the same bytes, however many threads draw.
 
     ``gains`` are the views' initial exposures. ``held_out`` views only decide when to stop. An empty model or no
-    views come back as they are.
+    views come back as they are. Views without any sensor depth are filled with splats to their last static pixel.
     """
     if not len(model.means_in_world) or not views or config.iterations == 0:
         return FitResult(model, 0, 0, ())
-    state = _State(model, gains, config)
+    everywhere = not any(np.isfinite(view.z_depth_m).any() for view in views)
+    state = _State(model, gains, views, config, background, everywhere)
     scales = [[view.halved() for view in views], list(views)]
     rng = np.random.default_rng(config.seed)
     order = np.zeros(0, dtype=np.int64)
     prune_steps = {max(1, round(share * config.iterations)) for share in config.prune_at}
     coarse_steps = round(config.coarse_fraction * config.iterations)
     scores: list[float] = []
-    best, best_model, stale, pruned, done = np.inf, model, 0, 0, 0
+    best, best_model, stale, pruned, added, done = np.inf, model, 0, 0, 0, 0
     for step in range(config.iterations):
         if not len(order):
             order = rng.permutation(len(views))
         index, order = int(order[0]), order[1:]
         state.step(scales[step >= coarse_steps][index], index, step / config.iterations, noise, renderer)
         done = step + 1
+        if done > config.average_from * config.iterations:
+            state.take_average()
+        if config.densify != "none" and _grows(done, config):
+            added += state.densify(step / config.iterations)
         if done in prune_steps:
             pruned += state.drop(~state.keep(views, noise))
         if held_out and (done % config.check_every == 0 or done == config.iterations):
             current = state.model()
-            scores.append(held_out_score(current, held_out, renderer))
+            scores.append(held_out_score(current, held_out, renderer, background, everywhere))
             if scores[-1] < best:
                 best, best_model, stale = scores[-1], current, 0
             elif done > coarse_steps:
@@ -78,152 +89,202 @@ def fit(
                 break
         if progress is not None:
             progress(done, config.iterations, "fit")
-    return FitResult(best_model if scores else state.model(), done, pruned, tuple(scores))
+    found = best_model if scores else state.model()
+    return FitResult(found, done, pruned, tuple(scores), added, state.poses.largest())
 
 
-def held_out_score(model: SplatModel, views: Sequence[View], renderer: Renderer) -> float:
-    """Mean over views of the mean relative depth error (capped at 10 %) plus a tenth of the colour error.
-
-    Pixels that the sensor sees and the model does not cover count as 10 % wrong, so that pruning all does not win.
-    """
-    total = []
-    for view in views:
-        image = renderer.forward(packed(model), splat_camera(view.camera, view.world_from_camera), _BACKGROUND)
-        surface = image.alpha > MIN_ALPHA
-        seen = view.static & np.isfinite(view.z_depth_m)
-        z = image.depth_sum / np.maximum(image.alpha, 1e-6)
-        with np.errstate(invalid="ignore"):
-            error = np.where(surface, np.abs(z - view.z_depth_m) / view.z_depth_m, 0.1)
-        depth = float(np.minimum(error[seen], 0.1).mean()) if seen.any() else 0.0
-        mask = view.static & surface
-        target = view.rgb.astype(np.float32) / 255.0
-        gain, offset = exposure_fit(image.rgb, target, mask)
-        colour = float(np.abs(image.rgb[mask] * gain + offset - target[mask]).mean()) if mask.any() else 1.0
-        total.append(depth + 0.1 * colour)
-    return float(np.mean(total))
-
-
-def packed(model: SplatModel) -> Gaussians:
-    """A model as the rasteriser takes it, with colours of the constant term (the fit uses no higher ones)."""
-    colours = np.maximum(0.5 + SH_C0 * model.sh_coeffs[:, 0], 0.0).astype(np.float32)
-    return Gaussians(model.means_in_world, model.quats_wxyz, model.log_scales, model.opacity_logits, colours)
+def _grows(done: int, config: ReconstructConfig) -> bool:
+    share = done / config.iterations
+    return done % config.densify_every == 0 and config.densify_from <= share <= config.densify_until
 
 
 class _State:
     """Packed parameters with their moments; rows are Gaussians, only the visible ones take a step."""
 
-    def __init__(self, model: SplatModel, gains: Float32[np.ndarray, "V 3"], config: ReconstructConfig) -> None:
-        self.config = config
-        count = len(model.means_in_world)
-        self.values = np.empty((count, _COLUMNS), dtype=np.float32)
+    _PER_ROW = ("values", "average", "first", "second", "steps", "initial_scale", "pull", "seen")
+
+    def __init__(
+        self,
+        model: SplatModel,
+        gains: Float32[np.ndarray, "V 3"],
+        views: Sequence[View],
+        config: ReconstructConfig,
+        background: Background,
+        everywhere: bool,
+    ) -> None:
+        self.config, self.background, self.everywhere = config, background, everywhere
+        count, held = len(model.means_in_world), model.sh_coeffs.shape[1]
+        terms = max((config.sh_degree + 1) ** 2, held)
+        self.values = np.zeros((count, _FIXED + 3 * terms), dtype=np.float32)
         self.values[:, MEANS] = model.means_in_world
         self.values[:, LOG_SCALES] = model.log_scales
         self.values[:, QUATS] = model.quats_wxyz
         self.values[:, LOGIT] = model.opacity_logits[:, None]
-        self.values[:, COLOUR] = 0.5 + SH_C0 * model.sh_coeffs[:, 0]
+        self.values[:, _FIXED : _FIXED + 3 * held] = model.sh_coeffs.reshape(count, -1)
+        self.average, self.averaged = self.values.copy(), 0  # of the last steps' values, and over how many
         self.first = np.zeros_like(self.values)
         self.second = np.zeros_like(self.values)
         self.steps = np.zeros(count, dtype=np.int64)
         self.initial_scale = model.log_scales.max(axis=1)  # largest axis
-        self.exposure = np.concatenate([gains, np.zeros_like(gains)], axis=1).astype(np.float64)  # gain, offset
-        self.exposure_moments = np.zeros((2, *self.exposure.shape))
-        self.exposure_steps = np.zeros(len(gains), dtype=np.int64)
+        self.pull = np.zeros(count, dtype=np.float32)  # sum of gradients by the centre on the picture, and how many
+        self.seen = np.zeros(count, dtype=np.int64)
+        self.exposures = Exposures(gains)
+        self.poses = PoseCorrections(len(gains), _typical_depth(model, views))
+        self.rng = np.random.default_rng([config.seed, 1])
+
+    def shapes(self) -> Shapes:
+        """Views of the columns that are not colour."""
+        return _shapes(self.values)
+
+    def sh(self) -> Float32[np.ndarray, "N K 3"]:
+        """Colour coefficients, a view."""
+        return _sh(self.values)
 
     def model(self) -> SplatModel:
-        """A copy of the present model."""
+        """A copy of the model (averaged once averaging began), its colours those of a typical view's exposure."""
+        values = self.average if self.averaged else self.values
+        gain, offset = self.exposures.mean()
+        sh_coeffs = (_sh(values) * gain).astype(np.float32)
+        sh_coeffs[:, 0] += ((0.5 * gain + offset - 0.5) / SH_C0).astype(np.float32)
+        shapes = _shapes(values)
         return SplatModel(
-            means_in_world=self.values[:, MEANS].copy(),
-            log_scales=self.values[:, LOG_SCALES].copy(),
-            quats_wxyz=self.values[:, QUATS].copy(),
-            opacity_logits=self.values[:, 10].copy(),
-            sh_coeffs=((self.values[:, COLOUR] - 0.5) / SH_C0).astype(np.float32)[:, None, :],
+            shapes.means_in_world.copy(),
+            shapes.log_scales.copy(),
+            shapes.quats_wxyz.copy(),
+            shapes.opacity_logits.copy(),
+            sh_coeffs,
         )
 
     def step(self, view: View, index: int, progress: float, noise: SensorNoise, renderer: Renderer) -> float:
         """One view: draw, compare, go back, move."""
         config = self.config
+        pose = self.poses.world_from_camera(index, view.world_from_camera)
+        degree = min(config.sh_degree, int(progress / config.sh_step_share)) if config.sh_step_share > 0 else None
+        directions = self.values[:, MEANS] - pose[:3, 3].astype(np.float32)
+        colours = eval_sh(self.sh(), directions, degree)
+        shapes = self.shapes()
         gaussians = Gaussians(
-            self.values[:, MEANS], self.values[:, QUATS], self.values[:, LOG_SCALES], self.values[:, 10],
-            np.maximum(self.values[:, COLOUR], 0.0),
-        )  # fmt: skip
-        image = renderer.forward(gaussians, splat_camera(view.camera, view.world_from_camera), _BACKGROUND)
+            shapes.means_in_world, shapes.quats_wxyz, shapes.log_scales, shapes.opacity_logits, colours
+        )
+        image = renderer.forward(gaussians, splat_camera(view.camera, pose), self.background)
         target = view.rgb.astype(np.float32) / np.float32(255.0)
-        gain, offset = self.exposure[index, :3], self.exposure[index, 3:]
         terms = view_loss(
-            image.rgb, image.alpha, image.depth_sum, target, view.z_depth_m, view.static, gain, offset, config, noise,
-            view.colour_share,
+            image.rgb, image.alpha, image.depth_sum, target, view.z_depth_m, view.static,
+            *self.exposures.of(index), config, noise, view.colour_share, self.everywhere,
         )  # fmt: skip
         slopes = renderer.backward(image, terms.d_rgb, terms.d_alpha, terms.d_depth_sum)
         rows = np.flatnonzero(image.visible)
-        gradient = np.concatenate(
-            [
-                slopes.means_in_world[rows],
-                slopes.log_scales[rows],
-                slopes.quats_wxyz[rows],
-                slopes.opacity_logits[rows, None],
-                slopes.colors[rows],
-            ],
-            axis=1,
-        )
-        self._regularise(gradient, rows)
         decay = config.final_rate_share**progress
-        self._adam(rows, gradient, decay)
-        self._adam_exposure(index, np.concatenate([terms.d_gain, terms.d_offset]), decay)
+        self._adam(rows, self._gradient(slopes, directions, rows, degree), decay)
+        self.pull[rows] += slopes.mean2d_norm[rows] * np.float32(0.5 * max(view.camera.size_wh_px))
+        self.seen[rows] += 1
+        self.exposures.step(
+            index, terms.d_gain, terms.d_offset, config.learning_rate_exposure * decay, config.exposure_pull
+        )
+        if config.learning_rate_pose_rad > 0:
+            self.poses.step(index, slopes.camera_twist, config.learning_rate_pose_rad * decay, config.pose_pull)
+        if config.densify == "mcmc":
+            self.values[:, MEANS] += jitter(self.shapes(), config.jitter_share * decay, self.rng)
         return terms.loss
 
-    def _regularise(self, gradient: Float32[np.ndarray, "M C"], rows: Int64[np.ndarray, "M"]) -> None:
-        """Add the gradients of the opacity, scale and flatness terms (means over the visible Gaussians)."""
-        config, count = self.config, max(len(rows), 1)
-        logits = self.values[rows, 10]
-        opacity = 0.5 * (1 + np.tanh(0.5 * logits))
-        gradient[:, 10] += config.opacity_weight / count * opacity * (1 - opacity)
-        scales = self.values[rows, LOG_SCALES]
-        excess = scales > (self.initial_scale[rows] + config.scale_slack)[:, None]
-        gradient[:, LOG_SCALES] += config.scale_weight / count * excess
-        order = np.argsort(scales, axis=1, kind="stable")
-        everyone = np.arange(len(rows))
-        thin, middle = order[:, 0], order[:, 1]
-        thick = scales[everyone, thin] - scales[everyone, middle] > np.log(config.max_flatness)
-        push = (config.flatness_weight / count * thick).astype(np.float32)
-        gradient[everyone, 3 + thin] += push
-        gradient[everyone, 3 + middle] -= push
+    def _gradient(
+        self,
+        slopes: SplatGradients,
+        directions: Float32[np.ndarray, "N 3"],
+        rows: Int64[np.ndarray, "M"],
+        degree: int | None,
+    ) -> Float32[np.ndarray, "M C"]:
+        """Gradient by the packed parameters of the visible rows, regularisers included."""
+        values, config = self.values[rows], self.config
+        sh = values[:, SH].reshape(len(rows), -1, 3)
+        d_sh, d_directions = eval_sh_backward(sh, directions[rows], slopes.colors[rows], degree)
+        gradient = np.empty_like(values)
+        gradient[:, MEANS] = slopes.means_in_world[rows] + d_directions
+        gradient[:, LOG_SCALES] = slopes.log_scales[rows]
+        gradient[:, LOG_SCALES] += scale_slope(values[:, LOG_SCALES], self.initial_scale[rows], config)
+        gradient[:, QUATS] = slopes.quats_wxyz[rows]
+        gradient[:, LOGIT] = slopes.opacity_logits[rows, None]
+        gradient[:, LOGIT] += opacity_slope(values[:, _FIXED - 1], config)[:, None]
+        gradient[:, SH] = d_sh.reshape(len(rows), -1)
+        return np.asarray(gradient)
 
     def _adam(self, rows: Int64[np.ndarray, "M"], gradient: Float32[np.ndarray, "M C"], decay: float) -> None:
         config = self.config
-        rate = np.empty(_COLUMNS, dtype=np.float32)
+        rate = np.full(self.values.shape[1], config.learning_rate_sh, dtype=np.float32)
         rate[MEANS] = config.learning_rate_means  # of each Gaussian's own initial size
         rate[LOG_SCALES] = config.learning_rate_scales
         rate[QUATS] = config.learning_rate_quats
         rate[LOGIT] = config.learning_rate_opacity
-        rate[COLOUR] = config.learning_rate_colour
+        rate[_FIXED : _FIXED + 3] = config.learning_rate_colour / SH_C0
         rate *= np.float32(decay)
         size = np.exp(self.initial_scale)
         adam_rows(self.values, self.first, self.second, self.steps, rows, gradient, rate, size, MEANS.stop)
 
-    def _adam_exposure(self, index: int, gradient: Float[np.ndarray, "6"], decay: float) -> None:
-        self.exposure_steps[index] += 1
-        taken = int(self.exposure_steps[index])
-        first, second = self.exposure_moments[0, index], self.exposure_moments[1, index]
-        first[:] = _BETA1 * first + (1 - _BETA1) * gradient
-        second[:] = _BETA2 * second + (1 - _BETA2) * gradient**2
-        correction = np.sqrt(1 - _BETA2**taken) / (1 - _BETA1**taken)
-        rate = self.config.learning_rate_exposure * decay
-        self.exposure[index] -= rate * correction * first / (np.sqrt(second) + _EPSILON)
+    def take_average(self) -> None:
+        """Count the present values in: what single views pull to and fro cancels. Source: Polyak & Juditsky (1992)."""
+        self.averaged += 1
+        self.average += (self.values - self.average) / np.float32(self.averaged)
+
+    def densify(self, progress: float) -> int:
+        """One round of growth; returns how many splats joined."""
+        config, count = self.config, len(self.values)
+        room = min(config.max_gaussians - count, round(config.densify_growth * count))
+        if config.densify == "mcmc":
+            growth = mcmc_growth(self.shapes(), config.dead_opacity, room, self.rng)
+        else:
+            mean_pull = self.pull / np.maximum(self.seen, 1)
+            growth = adaptive_growth(self.shapes(), mean_pull, self.initial_scale, config.densify_pull, room, self.rng)
+        self._apply(growth)
+        self.pull[:], self.seen[:] = 0, 0
+        return len(growth.parents) - int(growth.dropped.sum())
+
+    def _apply(self, growth: Growth) -> None:
+        """Change, copy and drop rows; copies and changed rows start with fresh moments."""
+        self._write(growth.changed, growth.new)
+        start = len(self.values)
+        for name in self._PER_ROW:
+            rows = getattr(self, name)
+            setattr(self, name, np.concatenate([rows, rows[growth.parents]]))
+        children = np.arange(start, len(self.values))
+        self._write(children, growth.children)
+        self.drop(np.concatenate([growth.dropped, np.zeros(len(children), dtype=bool)]))
+
+    def _write(self, rows: Int64[np.ndarray, "K"], shapes: Shapes) -> None:
+        self.values[rows, MEANS] = shapes.means_in_world
+        self.values[rows, LOG_SCALES] = shapes.log_scales
+        self.values[rows, QUATS] = shapes.quats_wxyz
+        self.values[rows, LOGIT] = shapes.opacity_logits[:, None]
+        self.average[rows] = self.values[rows]
+        self.first[rows], self.second[rows], self.steps[rows] = 0, 0, 0
+        self.initial_scale[rows] = shapes.log_scales.max(axis=1, initial=-np.inf)
 
     def keep(self, views: Sequence[View], noise: SensorNoise) -> Bool[np.ndarray, "N"]:
         """Gaussians that are no floaters: opaque enough, not oversized, seen, and not in free space."""
         config = self.config
-        opacity = 0.5 * (1 + np.tanh(0.5 * self.values[:, 10]))
         largest = self.values[:, LOG_SCALES].max(axis=1)
-        good = (opacity >= config.prune_opacity) & (largest <= self.initial_scale + np.log(config.prune_scale_factor))
+        good = sigmoid(self.values[:, _FIXED - 1]) >= config.prune_opacity
+        good &= largest <= self.initial_scale + np.log(config.prune_scale_factor)
         good &= np.isfinite(self.values).all(axis=1)
-        votes = free_space_votes(self.values[:, MEANS], views, noise)
-        floating = (votes.violating >= config.prune_violations) & (votes.violating > votes.supporting)
-        return np.asarray(good & ~floating)
+        return np.asarray(good & ~floating(free_space_votes(self.values[:, MEANS], views, noise), config))
 
     def drop(self, rows: Bool[np.ndarray, "N"]) -> int:
         """Remove rows; returns how many."""
-        keep = ~rows
-        for name in ("values", "first", "second", "steps", "initial_scale"):
-            setattr(self, name, getattr(self, name)[keep])
+        for name in self._PER_ROW:
+            setattr(self, name, getattr(self, name)[~rows])
         return int(rows.sum())
+
+
+def _shapes(values: Float32[np.ndarray, "N C"]) -> Shapes:
+    return Shapes(values[:, MEANS], values[:, LOG_SCALES], values[:, QUATS], values[:, _FIXED - 1])
+
+
+def _sh(values: Float32[np.ndarray, "N C"]) -> Float32[np.ndarray, "N K 3"]:
+    return np.asarray(values[:, SH].reshape(len(values), -1, 3))
+
+
+def _typical_depth(model: SplatModel, views: Sequence[View]) -> float:
+    """Median distance of the splats from a view in the middle of the list."""
+    view = views[len(views) // 2]
+    z = (model.means_in_world - view.world_from_camera[:3, 3]) @ view.world_from_camera[:3, 2]
+    front = z[z > 0]
+    return float(np.median(front)) if len(front) else 1.0

@@ -17,7 +17,7 @@ from recon.views import View
 _MAX_POINTS = 2_000_000
 _LEVEL_STEP = 2.0  # voxel sizes go up by this factor from level to level
 _NEIGHBOURS = 9
-_SCALE_SHARE = 0.6  # in-plane standard deviation / spacing of neighbours
+SCALE_SHARE = 0.6  # in-plane standard deviation / spacing of neighbours
 _THICKNESS_SHARE = 0.15
 _INITIAL_OPACITY = 0.8
 _EXPOSURE_ROUNDS = 4
@@ -245,8 +245,8 @@ def surface_splats(
         rotations, spread = np.tile(np.eye(3), (count, 1, 1)), np.asarray(spacing_m, dtype=np.float64)
     else:
         rotations, spread = _local_axes(points_in_world, spacing_m)
-    in_plane = np.log(_SCALE_SHARE * spread)
-    log_scales = np.stack([in_plane, in_plane, in_plane + np.log(_THICKNESS_SHARE / _SCALE_SHARE)], axis=1)
+    in_plane = np.log(SCALE_SHARE * spread)
+    log_scales = np.stack([in_plane, in_plane, in_plane + np.log(_THICKNESS_SHARE / SCALE_SHARE)], axis=1)
     return SplatModel(
         means_in_world=points_in_world.astype(np.float32),
         log_scales=log_scales.astype(np.float32),

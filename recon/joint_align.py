@@ -79,7 +79,7 @@ def _seen(view: View, noise: SensorNoise) -> _Seen:
     z = np.where(view.static, view.z_depth_m, np.nan).astype(np.float32)
     normals, smooth = surface_normals(_smoothed(z), view.camera)
     use = np.zeros(z.shape, dtype=bool)
-    use[:: _STEP_PX, :: _STEP_PX] = True
+    use[::_STEP_PX, ::_STEP_PX] = True
     v, u = np.nonzero(use & smooth & np.isfinite(z))
     rays = view.camera.normalised_points(np.stack([u, v], axis=1).astype(np.float64))
     depth = z[v, u].astype(np.float64)
@@ -104,7 +104,7 @@ def _pairs(views: Sequence[View], seen: Sequence[_Seen]) -> list[tuple[int, int]
     count = len(views)
     overlap = np.zeros((count, count))
     for i in range(count):
-        probe = seen[i].points[:: _PROBE_PX]
+        probe = seen[i].points[::_PROBE_PX]
         if not len(probe):
             continue
         in_world = se3.transform_points(views[i].world_from_camera, probe)
@@ -119,9 +119,11 @@ def _pairs(views: Sequence[View], seen: Sequence[_Seen]) -> list[tuple[int, int]
         able = np.flatnonzero(overlap[i] >= _MIN_OVERLAP)
         best = able[np.argsort(-overlap[i, able], kind="stable")][: _PARTNERS // 2]
         rest = np.setdiff1d(able, best)
-        spread = rest[np.unique(np.linspace(0, len(rest) - 1, _PARTNERS - len(best)).round().astype(int))] if len(
-            rest
-        ) else rest
+        spread = (
+            rest[np.unique(np.linspace(0, len(rest) - 1, _PARTNERS - len(best)).round().astype(int))]
+            if len(rest)
+            else rest
+        )
         pairs += [(i, int(j)) for j in np.concatenate([best, spread])]
     return pairs
 
@@ -189,15 +191,10 @@ def _pair_equations(
     rays = camera.normalised_points(np.stack([u, v], axis=1).astype(np.float64))
     normal = other.normals[v, u]
     gap = np.einsum("ni,ni->n", normal, rays * other.z[v, u][:, None].astype(np.float64) - there)
-    spread = np.hypot(one.sigma_m[rows], other_view_sigma(other, one, rows))
+    spread = np.sqrt(2.0) * one.sigma_m[rows]  # the partner's depth of the same surface is about as sure
     out = [_equations(here, there, normal, back, gap, robust(gap / spread) / spread**2)]
     grey = _grey_equations(one, other, rows, xy, here, there, back, other_view)
     return out if grey is None else [*out, grey]
-
-
-def other_view_sigma(other: _Seen, one: _Seen, rows: Int64[np.ndarray, "K"]) -> Float[np.ndarray, "K"]:
-    """The partner's depth is about as sure as one's own at the same surface."""
-    return one.sigma_m[rows]
 
 
 def _grey_equations(
@@ -236,7 +233,7 @@ def _equations(
     residual: Float[np.ndarray, "K"],
     weight: Float[np.ndarray, "K"],
 ) -> Equations:
-    """slope . (move of the partner's camera - move of one's own, turned) = residual."""
+    """Equations slope . (move of the partner's camera - move of one's own, turned) = residual."""
     return -moving(here, slope @ there_from_here_rotation), moving(there, slope), residual, weight / _SHARED_PIXELS
 
 

@@ -37,15 +37,19 @@ def view_loss(
     config: ReconstructConfig,
     noise: SensorNoise,
     colour_share: float = 1.0,
+    everywhere: bool = False,
 ) -> ImageGradients:
     """Colour L1 (and SSIM) under an affine exposure, relative Huber depth, opacity where the sensor sees a surface.
 
     ``gain * rgb + offset`` is compared with the picture. The terms are means over all pixels of the image, so that
-    a view with few usable pixels weighs less. ``colour_share`` weakens the colours of a blurred view.
+    a view with few usable pixels weighs less. ``colour_share`` weakens the colours of a blurred view. Colours pull
+    where the model shows a surface; with ``everywhere`` (no sensor, which says what is there) on all static pixels,
+    and all of these ask for opacity, so that the background does not pass for a surface.
     """
     pixels = alpha.size
     surface = alpha > MIN_ALPHA
-    colour_mask = (static & surface).astype(np.float32)[:, :, None]
+    coloured = static if everywhere else static & surface
+    colour_mask = coloured.astype(np.float32)[:, :, None]
     predicted = (rgb * gain + offset).astype(np.float32)
     residual = (predicted - target_rgb) * colour_mask
     weight = config.colour_weight * colour_share / (3 * pixels)
@@ -61,8 +65,9 @@ def view_loss(
 
     seen = static & np.isfinite(sensor_z_m)
     d_alpha = np.zeros_like(alpha)
-    d_alpha[seen] = -config.alpha_weight / pixels
-    loss += config.alpha_weight / pixels * float((1 - alpha[seen]).sum())
+    opaque, alpha_weight = (static, config.picture_alpha_weight) if everywhere else (seen, config.alpha_weight)
+    d_alpha[opaque] = -alpha_weight / pixels
+    loss += alpha_weight / pixels * float((1 - alpha[opaque]).sum())
 
     use = seen & surface
     z, a = sensor_z_m[use], alpha[use]

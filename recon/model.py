@@ -41,6 +41,17 @@ def select(model: SplatModel, keep: np.ndarray) -> SplatModel:
     )
 
 
+def joined(first: SplatModel, second: SplatModel) -> SplatModel:
+    """The rows of one model and then those of another with the same number of colour terms."""
+    return SplatModel(
+        means_in_world=np.concatenate([first.means_in_world, second.means_in_world]),
+        log_scales=np.concatenate([first.log_scales, second.log_scales]),
+        quats_wxyz=np.concatenate([first.quats_wxyz, second.quats_wxyz]),
+        opacity_logits=np.concatenate([first.opacity_logits, second.opacity_logits]),
+        sh_coeffs=np.concatenate([first.sh_coeffs, second.sh_coeffs]),
+    )
+
+
 def good_rows(model: SplatModel) -> Bool[np.ndarray, "N"]:
     """True for rows that can be rendered: finite numbers, a quaternion with a direction, scales above 0 (case G7)."""
     with np.errstate(over="ignore", invalid="ignore"):

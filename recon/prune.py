@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 
 from recon.config import ReconstructConfig
 from recon.dynamic import tolerance_m
@@ -58,8 +58,16 @@ def minimum_3x3(z_depth_m: Float32[np.ndarray, "H W"]) -> Float32[np.ndarray, "H
     return np.where(np.isfinite(low), low, np.nan).astype(np.float32)
 
 
+def floating(votes: FreeSpaceVotes, config: ReconstructConfig) -> Bool[np.ndarray, "N"]:
+    """Points that several views see through, and not only a few of those that can tell.
+
+    What stood there for most of the time and then was taken away is no static scene either.
+    """
+    many = votes.violating >= config.prune_violations
+    return np.asarray(many & (votes.violating > config.prune_violation_ratio * votes.supporting))
+
+
 def prune_free_space(model: SplatModel, views: Sequence[View], config: ReconstructConfig, noise: SensorNoise) -> Pruned:
-    """Remove Gaussians whose centre several views see through, unless more views support them."""
-    votes = free_space_votes(model.means_in_world, views, noise)
-    floating = (votes.violating >= config.prune_violations) & (votes.violating > votes.supporting)
-    return Pruned(select(model, ~floating), int(floating.sum()))
+    """Remove Gaussians that are ``floating``."""
+    drop = floating(free_space_votes(model.means_in_world, views, noise), config)
+    return Pruned(select(model, ~drop), int(drop.sum()))

@@ -8,21 +8,20 @@ import numpy as np
 
 from geo.recording import CanonicalRecording
 from recon.align import PosePrior, align_views
-from recon.backend import choose_renderer
+from recon.backend import Background, choose_renderer
 from recon.config import ReconstructConfig
 from recon.dynamic import PromptRegion, estimate_dynamic
-from recon.fit import fit
-from recon.init import initialise
+from recon.fit import FitResult, fit
 from recon.joint_align import align_together
 from recon.keyframes import Keyframes, select_keyframes
 from recon.model import empty_model
+from recon.place import has_sensor, place
 from recon.prune import prune_free_space
 from recon.records import DynamicMasks, ReconReport, Reconstruction, SplatModel
 from recon.report import Quality, calibrate_noise, measure
 from recon.sensor import SensorNoise
 from recon.survey import Progress, survey
-from recon.sweep import sweep_noise, sweep_views
-from recon.views import View, load_views
+from recon.views import View, load_views, witnesses
 
 __all__ = ["ReconstructConfig", "reconstruct"]
 
@@ -52,8 +51,7 @@ def reconstruct(
     renderer = choose_renderer(config.device)
     started = time.monotonic()
     small = survey(canonical, config, progress)
-    noise = SensorNoise()
-    dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), noise)
+    dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), SensorNoise())
     keyframes = select_keyframes(canonical.world_from_camera, small.sharpness, config)
     reason = _why_empty(canonical, keyframes, config)
     if reason:
@@ -61,41 +59,39 @@ def reconstruct(
     views = load_views(canonical, keyframes.fit.tolist(), dynamic, config, progress)
     views = _with_sharpness(views, small.sharpness)
     held_out = load_views(canonical, keyframes.held_out.tolist(), dynamic, config, progress)
-    swept = not _has_sensor(canonical)
-    placed = views
-    if swept:
-        small_views = replace(config, width_px=config.sweep_width_px)
-        placed = sweep_views(load_views(canonical, keyframes.fit.tolist(), dynamic, small_views), progress)
-        noise = sweep_noise(placed)
+
+    def views_at(width_px: int) -> list[View]:
+        return load_views(canonical, keyframes.fit.tolist(), dynamic, replace(config, width_px=width_px))
+
     prior = PosePrior(config.pose_sigma_m, np.radians(config.pose_sigma_deg))
-    if not swept:
-        placed = views = align_together(views, prior, noise, progress)
-    initial = initialise(placed, config, noise)
-    if not len(initial.model.means_in_world):
-        reason = "no sensor depth falls on static pixels of the keyframes, so no splat could be placed"
-        if swept:
-            reason = "the keyframes' pictures agree on no depth (too few, from one place, or without texture)"
-        return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
-    first = prune_free_space(initial.model, views, config, noise)
-    result = fit(first.model, initial.gains, views, held_out, config, noise, renderer, progress)
-    last = prune_free_space(result.model, views, config, noise)
-    if not swept:
-        held_out = align_views(held_out, last.model, prior, noise, renderer, [v.world_from_camera for v in held_out])
-    quality = measure(last.model, held_out or views, renderer)
-    notes = _notes(held_out, dynamic, renderer.name, swept)
+    if has_sensor(canonical):
+        views = align_together(views, prior, SensorNoise(), progress)
+    placed = place(canonical, views, config, renderer, views_at, progress)
+    if not len(placed.initial.model.means_in_world):
+        return Reconstruction(
+            empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, placed.notes)
+        )
+    telling = [*views, *witnesses(canonical, small, dynamic, config)]
+    first = prune_free_space(placed.initial.model, telling, config, placed.noise)
+    background = mean_colour(views)
+    result = fit(
+        first.model, placed.initial.gains, views, held_out, config, placed.noise, renderer, progress, background
+    )
+    last = prune_free_space(result.model, telling, config, placed.noise)
+    if has_sensor(canonical):
+        given = [view.world_from_camera for view in held_out]
+        held_out = align_views(held_out, last.model, prior, placed.noise, renderer, given)
+    quality = measure(last.model, held_out or views, renderer, background)
+    notes = (*_notes(canonical, held_out, dynamic, renderer.name), *placed.notes, *_fit_notes(result, config))
     removed = first.removed + result.pruned + last.removed
     report = _report(keyframes, last.model, result.iterations, removed, quality, started, notes)
     return Reconstruction(last.model, dynamic, report)
 
 
-def _has_sensor(canonical: CanonicalRecording) -> bool:
-    return canonical.sensor is not None and len(canonical.sensor.timestamps_ns) > 0
-
-
 def _why_empty(canonical: CanonicalRecording, keyframes: Keyframes, config: ReconstructConfig) -> str:
     if not len(keyframes.fit):
         return "no frame has a pose, so nothing could be reconstructed; give a trajectory"
-    if not _has_sensor(canonical) and not config.from_pictures:
+    if not has_sensor(canonical) and not config.from_pictures:
         return (
             "the recording has no sensor depth, and splats are placed from it: the scene could not be estimated. "
             "Give a depth stream, or, where nothing but the wearer's hands moves, set reconstruct.from_pictures=true"
@@ -110,12 +106,31 @@ def _with_sharpness(views: Sequence[View], sharpness: np.ndarray) -> list[View]:
     return [replace(view, colour_share=float(value)) for view, value in zip(views, share, strict=True)]
 
 
-def _notes(held_out: Sequence[View], dynamic: DynamicMasks, renderer: str, swept: bool) -> tuple[str, ...]:
+def mean_colour(views: Sequence[View]) -> Background:
+    """Mean colour of the views' static pixels (0..1): what stands for what no splat covers; grey if there is none."""
+    means = [view.rgb[view.static].mean(axis=0) / 255.0 for view in views if view.static.any()]
+    red, green, blue = np.mean(means, axis=0).tolist() if means else (0.5, 0.5, 0.5)
+    return (red, green, blue)
+
+
+def _notes(
+    canonical: CanonicalRecording, held_out: Sequence[View], dynamic: DynamicMasks, renderer: str
+) -> tuple[str, ...]:
     notes = [f"rasteriser: {renderer}", f"masked as possibly moving: {float(dynamic.masks.mean()):.1%} of all pixels"]
-    if swept:
-        notes.append("no sensor depth: splats are placed by a plane sweep, and nothing but hands is known to move")
+    if not canonical.world.metric:
+        notes.append("the world is not metric: lengths, depths and their errors are in the poses' own unit, not metres")
     if not held_out:
         notes.append("no frame was held out: quality is measured on the frames of the fit")
+    return tuple(notes)
+
+
+def _fit_notes(result: FitResult, config: ReconstructConfig) -> tuple[str, ...]:
+    notes = []
+    if config.densify != "none":
+        notes.append(f"densification ({config.densify}) added {result.added} splats")
+    if config.learning_rate_pose_rad > 0:
+        turn, shift = result.largest_pose_correction
+        notes.append(f"poses of the fit's views were refined by up to {turn:.2f} degrees and {shift:.4f} units")
     return tuple(notes)
 
 
@@ -146,4 +161,5 @@ def _report(
         picture_coverage=quality.picture_coverage if quality else nan,
         sensor_spread_floor_m=sigma[0],
         sensor_spread_per_m=sigma[1],
+        picture_psnr_held_out_db=quality.picture_psnr_db if quality else nan,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from recon.backend import Renderer
+from recon.backend import Background, Renderer
 from recon.losses import exposure_fit
 from recon.records import SplatModel
 from recon.render import render, surface_depth
@@ -19,12 +19,14 @@ class Quality:
     """Means and medians over all pixels of all held-out views; NaN where there was nothing to measure.
 
     ``psnr_db`` is over static pixels that the model covers, after an affine exposure fitted to the view (the model
-    cannot know a new frame's exposure). Depth errors are against the sensor where it sees and nothing moves;
+    cannot know a new frame's exposure); ``picture_psnr_db`` is over all static pixels, covered or not, with no such
+    fit. Depth errors are against the sensor where it sees and nothing moves;
     ``coverage`` is the share of those pixels for which the model has a depth, ``picture_coverage`` that of all
     static pixels. ``residual_z_m`` and ``residual_m`` are samples (depth, static minus sensor) for calibration.
     """
 
     psnr_db: float
+    picture_psnr_db: float
     depth_abs_rel: float
     depth_abs_rel_median: float
     depth_median_error_m: float
@@ -34,11 +36,13 @@ class Quality:
     residual_m: Float[np.ndarray, "R"]
 
 
-def measure(model: SplatModel, views: Sequence[View], renderer: Renderer) -> Quality:
-    """Render every view and compare."""
-    psnrs, z_all, error_all, seen_count, drawn_count, static_count = [], [], [], 0, 0, 0
+def measure(
+    model: SplatModel, views: Sequence[View], renderer: Renderer, background: Background = (0.0, 0.0, 0.0)
+) -> Quality:
+    """Render every view and compare; ``background`` stands where the model covers nothing."""
+    psnrs, strict, z_all, error_all, seen_count, drawn_count, static_count = [], [], [], [], 0, 0, 0
     for view in views:
-        drawn = render(model, view.camera, view.world_from_camera, renderer=renderer)
+        drawn = render(model, view.camera, view.world_from_camera, background=background, renderer=renderer)
         z = surface_depth(drawn)
         covered = np.isfinite(z)
         seen = view.static & np.isfinite(view.z_depth_m)
@@ -49,14 +53,15 @@ def measure(model: SplatModel, views: Sequence[View], renderer: Renderer) -> Qua
         drawn_count += int((view.static & covered).sum())
         static_count += int(view.static.sum())
         psnrs.append(view_psnr(drawn.rgb, view, covered))
+        strict.append(picture_psnr(drawn.rgb, view))
     z_sensor = np.concatenate(z_all) if z_all else np.zeros(0, np.float32)
     error = np.concatenate(error_all) if error_all else np.zeros(0, np.float32)
     relative = np.abs(error) / z_sensor
     some = len(error) > 0
-    finite = [value for value in psnrs if np.isfinite(value)]
     nan = float("nan")
     return Quality(
-        psnr_db=float(np.mean(finite)) if finite else nan,
+        psnr_db=_mean_of_finite(psnrs),
+        picture_psnr_db=_mean_of_finite(strict),
         depth_abs_rel=float(relative.mean()) if some else nan,
         depth_abs_rel_median=float(np.median(relative)) if some else nan,
         depth_median_error_m=float(np.median(np.abs(error))) if some else nan,
@@ -76,6 +81,20 @@ def view_psnr(rgb: Float[np.ndarray, "H W 3"], view: View, covered: np.ndarray) 
     gain, offset = exposure_fit(rgb, target, mask)
     error = np.clip(rgb[mask] * gain + offset, 0, 1) - target[mask]
     return float(-10 * np.log10(max(float(np.square(error, dtype=np.float64).mean()), 1e-10)))
+
+
+def picture_psnr(rgb: Float[np.ndarray, "H W 3"], view: View) -> float:
+    """PSNR in dB over all static pixels of a rendering as it is; NaN without any."""
+    if not view.static.any():
+        return float("nan")
+    target = view.rgb.astype(np.float32) / np.float32(255)
+    error = np.clip(rgb, 0, 1)[view.static] - target[view.static]
+    return float(-10 * np.log10(max(float(np.square(error, dtype=np.float64).mean()), 1e-10)))
+
+
+def _mean_of_finite(values: Sequence[float]) -> float:
+    finite = [value for value in values if np.isfinite(value)]
+    return float(np.mean(finite)) if finite else float("nan")
 
 
 def calibrate_noise(quality: Quality) -> tuple[float, float] | None:

@@ -119,7 +119,7 @@ class SceneDepth:
 
     def _aligned(self, frame: int) -> Float[np.ndarray, "4 4"]:
         if self._prior is None or self._prior.exact:
-            return self.canonical.world_from_camera[frame]
+            return np.asarray(self.canonical.world_from_camera[frame])
         config = ReconstructConfig(
             width_px=_ALIGN_WIDTH_PX,
             sensor_tolerance_ms=self._tolerance_ms,

@@ -139,13 +139,12 @@ def test_asking_for_cuda_without_it_says_what_is_missing():
 @pytest.mark.gpu
 def test_gsplat_draws_what_the_cpu_draws(start):
     """GPU twin: the same picture, depth and gradients to the tolerance of the alpha thresholds."""
-    from recon.backend import splat_camera
-    from recon.fit import packed
+    from recon.backend import packed, splat_camera
 
     _, views, _, initial = start
     camera = splat_camera(views[0].camera, views[0].world_from_camera)
     images = [
-        renderer.forward(packed(initial.model), camera, (0.5, 0.5, 0.5), depth_statistics=True)
+        renderer.forward(packed(initial.model, views[0].world_from_camera), camera, (0.5, 0.5, 0.5), depth_statistics=True)
         for renderer in (CpuRenderer(), choose_renderer("cuda"))
     ]
     for name in ("rgb", "alpha", "depth_sum"):

@@ -85,9 +85,9 @@ def test_the_noise_that_is_measured_is_the_noise_that_was_there():
     rng = np.random.default_rng(0)
     z = rng.uniform(0.5, 3.0, 20_000)
     residual = rng.standard_normal(20_000) * (0.002 + 0.005 * z**2)
-    floor, share = calibrate_noise(Quality(*[0.0] * 6, z, residual))
+    floor, share = calibrate_noise(Quality(*[0.0] * 7, z, residual))
     assert floor == pytest.approx(0.002, abs=0.001) and share == pytest.approx(0.005, rel=0.1)
-    assert calibrate_noise(Quality(*[0.0] * 6, z[:10], residual[:10])) is None
+    assert calibrate_noise(Quality(*[0.0] * 7, z[:10], residual[:10])) is None
 
 
 @pytest.mark.parametrize(
