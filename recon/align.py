@@ -49,7 +49,7 @@ class PosePrior:
     @property
     def exact(self) -> bool:
         """True if poses are to be taken as given."""
-        return self.sigma_m == 0 or self.sigma_rad == 0
+        return bool(self.sigma_m == 0 or self.sigma_rad == 0)
 
 
 @dataclass(frozen=True)

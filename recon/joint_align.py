@@ -150,11 +150,13 @@ def _step(
         vector[i] = -trust * twist_between(given[i], poses[i])
     for i, j in pairs:
         found = _pair_equations(seen[i], seen[j], views[j], se3.inverse(poses[j]) @ poses[i], gate_m)
-        for by_i, by_j, residual, weight in found:
-            for a, b, left, right in ((i, i, by_i, by_i), (j, j, by_j, by_j), (i, j, by_i, by_j), (j, i, by_j, by_i)):
-                blocks[a, b] = blocks.get((a, b), 0.0) + (left * weight[:, None]).T @ right
-            vector[i] += (by_i * weight[:, None]).T @ residual
-            vector[j] += (by_j * weight[:, None]).T @ residual
+        for part in found:
+            moves = {i: part.by_one, j: part.by_other}
+            for a, left in moves.items():
+                weighted = (left * part.weight[:, None]).T
+                vector[a] += weighted @ part.residual
+                for b, right in moves.items():
+                    blocks[a, b] = blocks.get((a, b), 0.0) + weighted @ right
     rows, cols, values = [], [], []
     inner = np.indices((6, 6))
     for (a, b), block in blocks.items():
@@ -167,12 +169,19 @@ def _step(
     return np.asarray(spsolve(matrix, vector.ravel())).reshape(count, 6)
 
 
-Equations = tuple[Float[np.ndarray, "K 6"], Float[np.ndarray, "K 6"], Float[np.ndarray, "K"], Float[np.ndarray, "K"]]
+@dataclass(frozen=True)
+class _Equations:
+    """Weighted equations ``by_one @ twist_one + by_other @ twist_other = residual``."""
+
+    by_one: Float[np.ndarray, "K 6"]
+    by_other: Float[np.ndarray, "K 6"]
+    residual: Float[np.ndarray, "K"]
+    weight: Float[np.ndarray, "K"]
 
 
 def _pair_equations(
     one: _Seen, other: _Seen, other_view: View, other_from_one: Float[np.ndarray, "4 4"], gate_m: float
-) -> list[Equations]:
+) -> list[_Equations]:
     """Equations of one view's points on another's pictures: by the first pose, by the second, residual, weight."""
     points = se3.transform_points(other_from_one, one.points)
     camera = other_view.camera
@@ -206,7 +215,7 @@ def _grey_equations(
     there: Float[np.ndarray, "K 3"],
     other_from_one_rotation: Float[np.ndarray, "3 3"],
     other_view: View,
-) -> Equations | None:
+) -> _Equations | None:
     x, y = xy[:, 0].astype(np.float32), xy[:, 1].astype(np.float32)
     found = _sampled(other.grey_image, x, y)
     du, dv = _sampled(other.slopes[0], x, y), _sampled(other.slopes[1], x, y)
@@ -232,9 +241,10 @@ def _equations(
     there_from_here_rotation: Float[np.ndarray, "3 3"],
     residual: Float[np.ndarray, "K"],
     weight: Float[np.ndarray, "K"],
-) -> Equations:
+) -> _Equations:
     """Equations slope . (move of the partner's camera - move of one's own, turned) = residual."""
-    return -moving(here, slope @ there_from_here_rotation), moving(there, slope), residual, weight / _SHARED_PIXELS
+    by_one = -moving(here, slope @ there_from_here_rotation)
+    return _Equations(by_one, moving(there, slope), residual, weight / _SHARED_PIXELS)
 
 
 def _sampled(

@@ -1,5 +1,6 @@
 """The reconstruct stage: canonical recording in, static splats, masks of what may move, and a report out."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,7 +64,7 @@ def reconstruct(
     def views_at(width_px: int) -> list[View]:
         return load_views(canonical, keyframes.fit.tolist(), dynamic, replace(config, width_px=width_px))
 
-    prior = PosePrior(config.pose_sigma_m, np.radians(config.pose_sigma_deg))
+    prior = PosePrior(config.pose_sigma_m, math.radians(config.pose_sigma_deg))
     if has_sensor(canonical):
         views = align_together(views, prior, SensorNoise(), progress)
     placed = place(canonical, views, config, renderer, views_at, progress)
