@@ -19,6 +19,7 @@ from geo.cameras import PinholeCamera
 from recon.backend import Renderer, packed, splat_camera
 from recon.errors import ReconError
 from recon.losses import exposure_fit
+from recon.plane_depth import plane_depth_sum
 from recon.records import SplatModel
 from recon.render import ALPHA_THRESHOLD
 from recon.sensor import SensorNoise
@@ -97,7 +98,9 @@ def aligned_pose(
     gaussians = packed(model, pose)
     for _ in range(_STEPS):
         image = renderer.forward(gaussians, splat_camera(view.camera, pose), (0.5, 0.5, 0.5))
-        z = image.expected_z(ALPHA_THRESHOLD)
+        enough = image.alpha >= ALPHA_THRESHOLD
+        along = plane_depth_sum(gaussians, splat_camera(view.camera, pose), renderer)
+        z = np.where(enough, along / np.where(enough, image.alpha, 1.0), np.nan).astype(np.float32)
         rows = [_depth_rows(view, z, noise), _grey_rows(view, z, image.rgb)]
         if sum(len(part.residual) for part in rows) < _MIN_PIXELS:
             return view.world_from_camera

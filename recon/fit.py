@@ -14,6 +14,7 @@ from recon.densify import Growth, Shapes, adaptive_growth, jitter, mcmc_growth
 from recon.losses import view_loss
 from recon.model import SH_C0, sigmoid
 from recon.per_view import Exposures, PoseCorrections
+from recon.plane_depth import plane_depth_sum
 from recon.prune import floating, free_space_votes
 from recon.records import SplatModel
 from recon.regularise import opacity_slope, scale_slope
@@ -168,8 +169,11 @@ class _State:
         )
         image = renderer.forward(gaussians, splat_camera(view.camera, pose), self.background)
         target = view.rgb.astype(np.float32) / np.float32(255.0)
+        depth_sum = image.depth_sum
+        if np.isfinite(view.z_depth_m).any():  # the planes' lean is taken as given: gradients are the centres'
+            depth_sum = plane_depth_sum(gaussians, splat_camera(view.camera, pose), renderer).astype(np.float32)
         terms = view_loss(
-            image.rgb, image.alpha, image.depth_sum, target, view.z_depth_m, view.static,
+            image.rgb, image.alpha, depth_sum, target, view.z_depth_m, view.static,
             *self.exposures.of(index), config, noise, view.colour_share, self.everywhere,
         )  # fmt: skip
         slopes = renderer.backward(image, terms.d_rgb, terms.d_alpha, terms.d_depth_sum)

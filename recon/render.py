@@ -9,6 +9,7 @@ from cuda_kernels.splat import eval_sh
 from geo.cameras import PinholeCamera
 from recon.backend import Background, CpuRenderer, Gaussians, Renderer, splat_camera
 from recon.model import drop_bad
+from recon.plane_depth import plane_depth_sum
 from recon.records import RenderedView, SplatModel
 
 ALPHA_THRESHOLD = 0.5
@@ -17,6 +18,7 @@ _SPLIT_SHARE = 0.02  # a spread along the ray above 2 % of the depth means two s
 _SPLIT_FLOOR_M = 0.01
 _MIN_GAP_M = 1e-4  # mean and median closer than this: one surface
 _SURE_SHARE = 0.15
+_MAX_LEAN = 0.05  # planes that lead further from the centres' depth than this share of it are not believed
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def render(
     gaussians = Gaussians(
         model.means_in_world, model.quats_wxyz, model.log_scales, np.clip(model.opacity_logits, -30, 30), colours
     )
-    image = (renderer or CpuRenderer()).forward(gaussians, view, background, depth_statistics=True)
+    renderer = renderer or CpuRenderer()
+    image = renderer.forward(gaussians, view, background, depth_statistics=True)
     if image.statistics is None:
         raise AssertionError("depth statistics were asked for")
     enough = image.alpha >= max(alpha_threshold, 1e-6)
@@ -64,6 +67,9 @@ def render(
     median = np.where(enough, image.statistics.median_z, nan).astype(np.float32)
     spread = ray_spread(expected, median, np.where(enough, image.statistics.variance_z, nan))
     error = sigma or DepthSigma()
+    along = plane_depth_sum(gaussians, view, renderer) / np.where(enough, image.alpha, 1.0)
+    sound = enough & (np.abs(along - expected) < np.maximum(_SPLIT_FLOOR_M, _MAX_LEAN * expected))
+    expected = np.where(sound, along, expected).astype(np.float32)
     with np.errstate(invalid="ignore"):
         sigma_z = np.hypot(spread, error.floor_m + error.per_m * np.square(expected)).astype(np.float32)
     return RenderedView(np.clip(image.rgb, 0, 1), image.alpha, expected, median, sigma_z)
