@@ -1,44 +1,28 @@
-"""Real spherical harmonics as 3D Gaussian splatting uses them: view-dependent colour, and back.
+"""View-dependent colour: spherical harmonics to degree 3, and gradients by coefficients, centres and camera.
 
-Order and signs of the basis as in 3DGS and gsplat (Sloan 2013, "Efficient Spherical Harmonic Evaluation"):
-degree 1 is (-y, z, -x), and so on.
+Twins: ``sh_kernels`` (numba), ``sh_reference`` (NumPy, float64; order and signs of the basis are stated there).
 """
+# mypy: disable-error-code="no-untyped-call"
+
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Float32
 
 from cuda_kernels.errors import KernelError
+from cuda_kernels.splat.sh_reference import SH_C0, sh_basis
+from cuda_kernels.splat.types import SplatCamera
 
-SH_C0 = 0.28209479177387814
+__all__ = ["SH_C0", "SeenGradients", "eval_sh", "eval_sh_backward", "seen_colors", "seen_colors_backward", "sh_basis"]
 
 
-def sh_basis(directions: Float[np.ndarray, "N 3"], degree: int) -> Float[np.ndarray, "N K"]:
-    """Values of the first (degree + 1)^2 basis functions at unit directions."""
-    if degree not in (0, 1, 2, 3):
-        raise KernelError(f"SH degree {degree} is not supported; use 0 to 3.")
-    x, y, z = directions[:, 0], directions[:, 1], directions[:, 2]
-    rows = [np.full_like(x, SH_C0)]
-    if degree >= 1:
-        rows += [-0.4886025119029199 * y, 0.4886025119029199 * z, -0.4886025119029199 * x]
-    if degree >= 2:
-        rows += [
-            1.0925484305920792 * x * y,
-            -1.0925484305920792 * y * z,
-            0.31539156525252005 * (2 * z * z - x * x - y * y),
-            -1.0925484305920792 * x * z,
-            0.5462742152960396 * (x * x - y * y),
-        ]
-    if degree >= 3:
-        rows += [
-            -0.5900435899266435 * y * (3 * x * x - y * y),
-            2.890611442640554 * x * y * z,
-            -0.4570457994644658 * y * (4 * z * z - x * x - y * y),
-            0.3731763325901154 * z * (2 * z * z - 3 * x * x - 3 * y * y),
-            -0.4570457994644658 * x * (4 * z * z - x * x - y * y),
-            1.445305721320277 * z * (x * x - y * y),
-            -0.5900435899266435 * x * (x * x - 3 * y * y),
-        ]
-    return np.asarray(np.stack(rows, axis=1))
+@dataclass(frozen=True)
+class SeenGradients:
+    """What ``seen_colors`` adds to the gradients of ``rasterize_backward``."""
+
+    sh_coeffs: Float32[np.ndarray, "N K 3"]
+    means_in_world: Float32[np.ndarray, "N 3"]
+    camera_twist: Float[np.ndarray, "6"]  # as in SplatGradients; turning the camera on the spot changes no colour
 
 
 def eval_sh(
@@ -52,12 +36,14 @@ def eval_sh(
         degree: Use only up to this degree; None uses all that ``sh_coeffs`` holds.
 
     Returns:
-        Colours, not negative (3DGS clamps at 0), not limited above.
+        Colours, not negative (3DGS clamps at 0), not limited above. Same bytes for any number of threads.
 
     Raises:
         KernelError: K is not 1, 4, 9 or 16, or holds less than ``degree`` asks for.
     """
-    return np.asarray(np.maximum(_raw_colour(sh_coeffs, directions, degree), 0.0), dtype=np.float32)
+    from cuda_kernels.splat.sh_kernels import colors
+
+    return np.asarray(colors(*_checked(sh_coeffs, directions), _used_degree(sh_coeffs, degree)))
 
 
 def eval_sh_backward(
@@ -70,19 +56,46 @@ def eval_sh_backward(
 
     With directions = mean - camera centre, the second is also what the means get on top of ``rasterize_backward``.
     """
+    from cuda_kernels.splat.sh_kernels import colors_backward
+
     used = _used_degree(sh_coeffs, degree)
-    d_raw = np.where(_raw_colour(sh_coeffs, directions, used) > 0.0, d_colors, 0.0)
-    length = np.linalg.norm(directions, axis=1, keepdims=True)
-    unit = directions / np.maximum(length, 1e-12)
-    d_coeffs = np.zeros(sh_coeffs.shape, dtype=np.float32)
-    count = (used + 1) ** 2
-    d_coeffs[:, :count] = sh_basis(unit, used)[:, :, None] * d_raw[:, None, :]
-    if used == 0:
-        return d_coeffs, np.zeros(directions.shape, dtype=np.float32)
-    per_basis = np.einsum("nkc,nc->nk", sh_coeffs[:, :count], d_raw)
-    d_unit = np.einsum("nk,nki->ni", per_basis, _sh_basis_slope(unit, used))
-    d_directions = (d_unit - unit * (unit * d_unit).sum(axis=1, keepdims=True)) / np.maximum(length, 1e-12)
-    return d_coeffs, d_directions.astype(np.float32)
+    if d_colors.shape != directions.shape:
+        raise KernelError(f"d_colors has shape {d_colors.shape}, expected {directions.shape}.")
+    slopes = np.ascontiguousarray(d_colors, dtype=np.float32)
+    d_coeffs, d_directions = colors_backward(*_checked(sh_coeffs, directions), slopes, used)
+    return d_coeffs, d_directions
+
+
+def seen_colors(
+    sh_coeffs: Float[np.ndarray, "N K 3"],
+    means_in_world: Float[np.ndarray, "N 3"],
+    camera: SplatCamera,
+    degree: int | None = None,
+) -> Float32[np.ndarray, "N 3"]:
+    """Colours of gaussians as a camera sees them, for ``rasterize``; see ``eval_sh``."""
+    return eval_sh(sh_coeffs, _directions(means_in_world, camera), degree)
+
+
+def seen_colors_backward(
+    sh_coeffs: Float[np.ndarray, "N K 3"],
+    means_in_world: Float[np.ndarray, "N 3"],
+    camera: SplatCamera,
+    d_colors: Float[np.ndarray, "N 3"],
+    degree: int | None = None,
+) -> SeenGradients:
+    """Gradients through ``seen_colors``, from ``SplatGradients.colors``; add those by means and twist to the others.
+
+    The camera's centre -R^T t moves by -R^T v under the twist (w, v), all means against it by R^T v.
+    """
+    d_coeffs, d_means = eval_sh_backward(sh_coeffs, _directions(means_in_world, camera), d_colors, degree)
+    push = camera.camera_from_world[:3, :3] @ d_means.sum(axis=0, dtype=np.float64)
+    return SeenGradients(d_coeffs, d_means, np.concatenate([np.zeros(3), push]))
+
+
+def _directions(means_in_world: Float[np.ndarray, "N 3"], camera: SplatCamera) -> Float32[np.ndarray, "N 3"]:
+    """From the camera's centre to the means; subtracted in float64, far from the origin too."""
+    rotation, translation = camera.camera_from_world[:3, :3], camera.camera_from_world[:3, 3]
+    return np.asarray(means_in_world + rotation.T @ translation, dtype=np.float32)
 
 
 def _used_degree(sh_coeffs: Float[np.ndarray, "N K 3"], degree: int | None) -> int:
@@ -94,46 +107,9 @@ def _used_degree(sh_coeffs: Float[np.ndarray, "N K 3"], degree: int | None) -> i
     return held if degree is None else degree
 
 
-def _raw_colour(
-    sh_coeffs: Float[np.ndarray, "N K 3"], directions: Float[np.ndarray, "N 3"], degree: int | None
-) -> Float[np.ndarray, "N 3"]:
-    used = _used_degree(sh_coeffs, degree)
-    if used == 0:
-        return np.asarray(0.5 + SH_C0 * sh_coeffs[:, 0])
-    unit = directions / np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
-    return np.asarray(0.5 + np.einsum("nk,nkc->nc", sh_basis(unit, used), sh_coeffs[:, : (used + 1) ** 2]))
-
-
-def _sh_basis_slope(directions: Float[np.ndarray, "N 3"], degree: int) -> Float[np.ndarray, "N K 3"]:
-    """Derivatives of the polynomials of ``sh_basis`` by x, y, z."""
-    x, y, z = directions[:, 0], directions[:, 1], directions[:, 2]
-    zero = np.zeros_like(x)
-    c1, c2 = 0.4886025119029199, 1.0925484305920792
-    rows = [(zero, zero, zero), (zero, zero - c1, zero), (zero, zero, zero + c1), (zero - c1, zero, zero)]
-    if degree >= 2:
-        c20, c22 = 0.31539156525252005, 0.5462742152960396
-        rows += [
-            (c2 * y, c2 * x, zero),
-            (zero, -c2 * z, -c2 * y),
-            (-2 * c20 * x, -2 * c20 * y, 4 * c20 * z),
-            (-c2 * z, zero, -c2 * x),
-            (2 * c22 * x, -2 * c22 * y, zero),
-        ]
-    if degree >= 3:
-        c33, c32, c31, c30, cd = (
-            0.5900435899266435,
-            2.890611442640554,
-            0.4570457994644658,
-            0.3731763325901154,
-            1.445305721320277,
-        )
-        rows += [
-            (-6 * c33 * x * y, -3 * c33 * (x * x - y * y), zero),
-            (c32 * y * z, c32 * x * z, c32 * x * y),
-            (2 * c31 * x * y, -c31 * (4 * z * z - x * x - 3 * y * y), -8 * c31 * y * z),
-            (-6 * c30 * x * z, -6 * c30 * y * z, 3 * c30 * (2 * z * z - x * x - y * y)),
-            (-c31 * (4 * z * z - 3 * x * x - y * y), 2 * c31 * x * y, -8 * c31 * x * z),
-            (2 * cd * x * z, -2 * cd * y * z, cd * (x * x - y * y)),
-            (-3 * c33 * (x * x - y * y), 6 * c33 * x * y, zero),
-        ]
-    return np.stack([np.stack(row, axis=1) for row in rows], axis=1)
+def _checked(
+    sh_coeffs: Float[np.ndarray, "N K 3"], directions: Float[np.ndarray, "N 3"]
+) -> tuple[Float32[np.ndarray, "N K 3"], Float32[np.ndarray, "N 3"]]:
+    if len(sh_coeffs) != len(directions):
+        raise KernelError(f"{len(sh_coeffs)} gaussians have coefficients, {len(directions)} a direction.")
+    return np.ascontiguousarray(sh_coeffs, dtype=np.float32), np.ascontiguousarray(directions, dtype=np.float32)

@@ -1,17 +1,15 @@
-"""The parts under the rasteriser: vectors of sixteen lanes, depth order, tile lists, spherical harmonics."""
+"""The parts under the rasteriser: vectors of sixteen lanes, depth order, tile lists."""
 
 import numba
 import numpy as np
 import pytest
 from splat_scenes import camera, cloud, tilted
 
-from cuda_kernels.errors import KernelError
-from cuda_kernels.splat import backward, eval_sh, eval_sh_backward, forward, rasterize, simd
+from cuda_kernels.splat import backward, forward, rasterize, simd
 from cuda_kernels.splat.bins import depth_order
 from cuda_kernels.splat.projection import BROKEN, DRAWN, FLAT_FLOATS, HIDDEN
 from cuda_kernels.splat.reference import project_reference
 from cuda_kernels.splat.rules import ALPHA_MIN, DEPTH
-from cuda_kernels.splat.sh import SH_C0, sh_basis
 
 
 @numba.njit
@@ -104,77 +102,3 @@ def test_tile_lists_hold_every_pixel_that_a_gaussian_reaches_and_hardly_more(wid
         assert not (reached & ~listed[rank_of[row], :height, :width]).any()
         reached_px, listed_px = reached_px + reached.sum(), listed_px + listed[rank_of[row], :height, :width].sum()
     assert listed_px < 3 * reached_px  # the blocks are 8 x 2
-
-
-def test_degree_zero_colour_is_half_plus_the_coefficient():
-    """Case G3's numbers: (0.7, 0.5, 0.3) is stored as +-0.7089815."""
-    coefficients = np.array([[[0.7089815, 0.0, -0.7089815]]], dtype=np.float32)
-    assert eval_sh(coefficients, np.array([[0.0, 0, 1]]))[0] == pytest.approx([0.7, 0.5, 0.3], abs=1e-6)
-
-
-def test_the_basis_is_orthonormal_over_the_sphere():
-    """Integrals of products over a fine grid of directions are the identity."""
-    cos_polar, weights = np.polynomial.legendre.leggauss(12)
-    azimuth = np.arange(24) * 2 * np.pi / 24
-    sin_polar = np.sqrt(1 - cos_polar**2)
-    directions = np.stack(
-        [
-            np.outer(sin_polar, np.cos(azimuth)).ravel(),
-            np.outer(sin_polar, np.sin(azimuth)).ravel(),
-            np.repeat(cos_polar, 24),
-        ],
-        axis=1,
-    )
-    basis = sh_basis(directions, 3)
-    gram = (basis * np.repeat(weights, 24)[:, None] * (2 * np.pi / 24)).T @ basis
-    assert np.allclose(gram, np.eye(16), atol=1e-6)
-
-
-def test_first_degree_has_the_signs_of_3dgs():
-    """sh[1] goes with -y, sh[2] with +z, sh[3] with -x."""
-    basis = sh_basis(np.eye(3), 1)
-    assert np.sign(basis[0]).tolist() == [1, 0, 0, -1]
-    assert np.sign(basis[1]).tolist() == [1, -1, 0, 0]
-    assert np.sign(basis[2]).tolist() == [1, 0, 1, 0]
-
-
-@pytest.mark.parametrize("degree", [0, 1, 2, 3])
-def test_sh_gradients_agree_with_finite_differences(degree):
-    rng = np.random.default_rng(degree)
-    coefficients = rng.normal(0, 0.3, (6, (degree + 1) ** 2, 3))
-    directions = rng.normal(size=(6, 3)) * 3.0
-    d_colors = rng.normal(size=(6, 3))
-    d_coefficients, d_directions = eval_sh_backward(coefficients, directions, d_colors)
-
-    def loss(c, d):
-        unit = d / np.linalg.norm(d, axis=1, keepdims=True)
-        raw = 0.5 + np.einsum("nk,nkc->nc", sh_basis(unit, degree), c)
-        return (np.maximum(raw, 0) * d_colors).sum()
-
-    for ours, which in ((d_coefficients, 0), (d_directions, 1)):
-        for index in np.ndindex(ours.shape):
-            ends = []
-            for step in (1e-6, -1e-6):
-                arrays = [coefficients.copy(), directions.copy()]
-                arrays[which][index] += step
-                ends.append(loss(*arrays))
-            assert ours[index] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-5)
-
-
-def test_colours_are_clamped_at_black_and_then_get_no_gradient():
-    coefficients = np.full((1, 1, 3), -1.0 / SH_C0)
-    assert not eval_sh(coefficients, np.ones((1, 3))).any()
-    assert not eval_sh_backward(coefficients, np.ones((1, 3)), np.ones((1, 3)))[0].any()
-
-
-def test_a_lower_degree_ignores_the_higher_coefficients():
-    rng = np.random.default_rng(1)
-    coefficients, directions = rng.normal(0, 0.1, (4, 16, 3)), rng.normal(size=(4, 3))
-    assert np.array_equal(eval_sh(coefficients, directions, 1), eval_sh(coefficients[:, :4], directions))
-
-
-def test_odd_numbers_of_coefficients_are_refused():
-    with pytest.raises(KernelError, match="has 5 coefficients per channel; expected 1, 4, 9 or 16"):
-        eval_sh(np.zeros((2, 5, 3)), np.ones((2, 3)))
-    with pytest.raises(KernelError, match="degree 2 asked for, but sh_coeffs holds degree 1"):
-        eval_sh(np.zeros((2, 4, 3)), np.ones((2, 3)), 2)
