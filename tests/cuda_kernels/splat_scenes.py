@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cuda_kernels.splat import SplatCamera
+from cuda_kernels.splat import SplatCamera, rasterize, rasterize_backward
+from cuda_kernels.splat.reference import rasterize_reference
 
 OPAQUE = 20.0  # a logit whose opacity rounds to 1, drawn with alpha 0.999 at its centre
 
@@ -74,3 +75,56 @@ def balls(centres, sigma_m=0.02, logit=OPAQUE, colors=None) -> Scene:
 
 def logit_of(opacity: float) -> float:
     return float(np.log(opacity / (1 - opacity)))
+
+
+def moved(view: SplatCamera, twist: np.ndarray) -> SplatCamera:
+    """camera_from_world -> exp(twist) camera_from_world for a small twist (rotation, translation)."""
+    a, b, c = twist[:3]
+    hat = np.array([[0, -c, b], [c, 0, -a], [-b, a, 0]])
+    step = np.eye(4)
+    step[:3, :3] += hat + hat @ hat / 2  # what is left out is of third order
+    step[:3, 3] = twist[3:]
+    return replace(view, camera_from_world=step @ view.camera_from_world)
+
+
+FIELDS = ("means_in_world", "quats_wxyz", "log_scales", "opacity_logits", "colors")
+
+
+def image_gradients(view, seed=0):
+    """Random gradients of a loss by colour, alpha and depth sum: the loss is their inner product with the images."""
+    rng = np.random.default_rng(seed)
+    shape = (view.height_px, view.width_px)
+    return rng.normal(size=(*shape, 3)), rng.normal(size=shape), rng.normal(size=shape)
+
+
+def assert_gradients_are_slopes(scene: Scene, view: SplatCamera, background: np.ndarray) -> None:
+    """All parameters and the camera's twist against central differences of the float64 reference.
+
+    Two step widths; where they disagree a pixel crossed a threshold, and is not asked (less than a tenth).
+    """
+    d_rgb, d_alpha, d_depth = image_gradients(view)
+
+    def loss(arrays, twist):
+        image = rasterize_reference(*arrays, moved(view, twist), background)
+        return (image.rgb * d_rgb).sum() + (image.alpha * d_alpha).sum() + (image.depth_sum * d_depth).sum()
+
+    gradients = rasterize_backward(rasterize(*scene.arrays, view, background), d_rgb, d_alpha, d_depth)
+    asked = everything = 0
+    for which, name in enumerate((*FIELDS, "camera_twist")):
+        ours = getattr(gradients, name)
+        scale = float(np.abs(ours).max())
+        assert scale > 0, name
+        for index in np.ndindex(ours.shape):
+            slopes = []
+            for step in (1e-6, 4e-6):
+                ends = []
+                for sign in (1, -1):
+                    arrays, twist = [array.copy() for array in scene.doubles], np.zeros(6)
+                    (twist if name == "camera_twist" else arrays[which])[index] += sign * step
+                    ends.append(loss(arrays, twist))
+                slopes.append((ends[0] - ends[1]) / (2 * step))
+            everything += 1
+            if abs(slopes[0] - slopes[1]) < 1e-5 * scale:
+                asked += 1
+                assert abs(ours[index] - slopes[0]) < 2e-4 * scale, (name, index)
+    assert asked > 0.9 * everything

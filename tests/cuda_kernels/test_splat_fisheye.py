@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from splat_scenes import balls, camera, cloud, logit_of, tilted
+from splat_scenes import FIELDS, assert_gradients_are_slopes, balls, camera, cloud, logit_of, tilted
 
 from cuda_kernels.errors import KernelError
 from cuda_kernels.splat import SplatCamera, rasterize, rasterize_backward
@@ -14,7 +14,6 @@ from cuda_kernels.splat.reference import rasterize_reference
 from geo.cameras import KannalaBrandtCamera, PinholeCamera
 
 PAPER = np.array([0.2, 0.5, 0.8])
-FIELDS = ("means_in_world", "quats_wxyz", "log_scales", "opacity_logits", "colors")
 K = (-0.02, 0.01, -0.004, 0.0005)
 
 
@@ -48,49 +47,12 @@ def test_images_agree_with_the_float64_reference(count, sigma_m, kb4):
 
 
 def test_gradients_agree_with_finite_differences_of_the_float64_reference():
-    """All parameters and the camera's twist; one centre on the axis, some beyond 90 degrees. Where two step widths
-    disagree a pixel crossed a threshold, and is not asked."""
+    """One centre on the axis, some beyond 90 degrees."""
     scene, view = around(12, sigma_m=0.3, seed=4), tilted(wide(17, 14, focal=6.0))
     world_from_camera = np.linalg.inv(view.camera_from_world)
     scene.means[0] = world_from_camera[:3, :3] @ [0, 0, 1.0] + world_from_camera[:3, 3]
     scene.means[1] = world_from_camera[:3, :3] @ [0.9, -0.2, -0.2] + world_from_camera[:3, 3]
-    rng = np.random.default_rng(0)
-    d_rgb, d_alpha, d_depth = rng.normal(size=(14, 17, 3)), rng.normal(size=(14, 17)), rng.normal(size=(14, 17))
-
-    def loss(arrays, twist):
-        image = rasterize_reference(*arrays, replace(view, camera_from_world=moved(view, twist)), PAPER)
-        return (image.rgb * d_rgb).sum() + (image.alpha * d_alpha).sum() + (image.depth_sum * d_depth).sum()
-
-    gradients = rasterize_backward(rasterize(*scene.arrays, view, PAPER), d_rgb, d_alpha, d_depth)
-    asked = everything = 0
-    for which, name in enumerate((*FIELDS, "camera_twist")):
-        ours = getattr(gradients, name)
-        scale = float(np.abs(ours).max())
-        assert scale > 0
-        for index in np.ndindex(ours.shape):
-            slopes = []
-            for step in (1e-6, 4e-6):
-                ends = []
-                for sign in (1, -1):
-                    arrays, twist = [array.copy() for array in scene.doubles], np.zeros(6)
-                    (twist if name == "camera_twist" else arrays[which])[index] += sign * step
-                    ends.append(loss(arrays, twist))
-                slopes.append((ends[0] - ends[1]) / (2 * step))
-            everything += 1
-            if abs(slopes[0] - slopes[1]) < 1e-5 * scale:
-                asked += 1
-                assert ours[index] == pytest.approx(slopes[0], abs=2e-4 * scale), (name, index)
-    assert asked > 0.9 * everything
-
-
-def moved(view, twist):
-    """exp(twist) camera_from_world for a small twist (rotation, translation): second order is enough."""
-    a, b, c = twist[:3]
-    hat = np.array([[0, -c, b], [c, 0, -a], [-b, a, 0]])
-    step = np.eye(4)
-    step[:3, :3] += hat + hat @ hat / 2
-    step[:3, 3] = twist[3:]
-    return step @ view.camera_from_world
+    assert_gradients_are_slopes(scene, view, PAPER)
 
 
 @pytest.mark.parametrize("tangent", [0.0, 1e-9, 1e-4, 0.0099, 0.0101, 0.3, 5.0])
