@@ -1,79 +1,80 @@
-"""Speed and correctness of the CPU splat rasteriser: ``python benchmarks/splat.py [--quick]``.
+"""Speed and correctness of the CPU splat rasteriser: ``python benchmarks/splat.py [--quick] [--torch]``.
 
-Scenes: N gaussians at random in a frustum 1.5 to 6 m deep, sizes such that the covered area does not depend on N.
-Every repetition measures the machine's fused multiply-add rate and the kernels in turn, so that a loaded machine slows
-both; ratios are medians over repetitions of CPU seconds. Pairs are (gaussian, pixel) evaluations, lanes included that
-turn out below 1/255; flops per pair as counted in docs/kernels.md.
+Every repetition measures the machine's fused multiply-add rate (8 and 16 lanes: the better one is the floor) and the
+kernels in turn, so that a loaded machine slows both; ratios are medians over repetitions of CPU seconds. Pairs are
+(gaussian, pixel) evaluations, lanes included that turn out below 1/255; flops per pair as counted in docs/kernels.md.
+"raster" is the tile kernel (what the pairs are evaluated in), "call" the whole of ``rasterize`` or
+``rasterize_backward``: projection, sorting, tile lists and checks included.
 """
 
 import argparse
 import os
 import platform
+import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from benchmarks.splat_scenes import evaluated_pairs, fitted_room, fma_rate_kernel, random_scene
+
 FLOPS_FORWARD, FLOPS_BACKWARD = 42, 70
-SCENES = [(10_000, 256), (50_000, 256), (100_000, 256), (10_000, 512), (100_000, 512), (100_000, 1024)]
-QUICK = [(10_000, 256), (100_000, 512)]
+SIZES = (256, 512, 1024)
+SCENES = [(10_000, 256), (50_000, 256), (100_000, 256), (10_000, 512), (100_000, 512), (10_000, 1024), (100_000, 1024)]
+QUICK = [(10_000, 256), (100_000, 512), (100_000, 1024)]
+LANES = (8, 16)
+ROUNDS = 2_000_000  # of the multiply-add chains
+REPEATS = 9
 
 
-def random_scene(count, size, seed=0):
-    from cuda_kernels.splat import SplatCamera
+@dataclass(frozen=True)
+class Measured:
+    """One scene at one size. Times are wall and CPU seconds by repetition; ratios are over the multiply-add floor."""
 
-    rng = np.random.default_rng(seed)
-    z = rng.uniform(1.5, 6, count)
-    means = np.stack([rng.uniform(-0.6, 0.6, count) * z, rng.uniform(-0.6, 0.6, count) * z, z], axis=1)
-    sigmas = 0.02 * np.sqrt(100_000 / count) * rng.uniform(0.3, 1.5, (count, 3))
-    arrays = (
-        means,
-        rng.normal(size=(count, 4)),
-        np.log(sigmas),
-        rng.normal(0.5, 1.5, count),
-        rng.uniform(0, 1, (count, 3)),
-    )
-    camera = SplatCamera(0.9 * size, 0.9 * size, (size - 1) / 2, (size - 1) / 2, size, size, np.eye(4))
-    return tuple(np.ascontiguousarray(array, dtype=np.float32) for array in arrays), camera
+    name: str
+    size: int
+    gaussians: int
+    pairs: int
+    times: dict[str, np.ndarray]
+    workers: int
+
+    def rate(self, lanes):
+        """Flops per CPU second of one core, by repetition."""
+        return 20.0 * lanes * ROUNDS * self.workers / self.times[f"fma{lanes}"][:, 1]
+
+    def ratio(self, work, flops):
+        """Median of CPU seconds over those that the multiply-adds alone would take at the machine's best rate."""
+        best = np.max([self.rate(lanes) for lanes in LANES], axis=0)
+        return float(np.median(self.times[work][:, 1] * best / (flops * self.pairs)))
+
+    @property
+    def ratios(self):
+        """Raster forward and backward, call forward and backward."""
+        works = (("blend", FLOPS_FORWARD), ("blend_back", FLOPS_BACKWARD))
+        works += (("forward", FLOPS_FORWARD), ("backward", FLOPS_BACKWARD))
+        return tuple(self.ratio(work, flops) for work, flops in works)
+
+    def row(self):
+        cells = [
+            f"{1e3 * t[:, 0].min():.1f} / {1e3 * np.median(t[:, 0]):.1f} / {1e3 * np.median(t[:, 1]):.1f}"
+            for t in (self.times["forward"], self.times["backward"])
+        ]
+        raster, back, call, call_back = self.ratios
+        rates = ", ".join(f"{np.median(self.rate(lanes)) / 1e9:.0f}" for lanes in LANES)
+        return (
+            f"| {self.name}, {self.size} | {self.pairs / 1e6:.1f} | {' | '.join(cells)} | {raster:.2f}, {back:.2f} "
+            f"| {call:.2f}, {call_back:.2f} | {rates} |"
+        )
 
 
-def fma_rate_kernel(lanes):
-    """A numba function that runs chains of independent multiply-adds of that many lanes; 20 * lanes flops a round."""
-    import numba
-    from llvmlite import ir
-    from numba.core import cgutils, types
-    from numba.extending import intrinsic
-
-    vector = ir.VectorType(ir.FloatType(), lanes)
-
-    @intrinsic
-    def chains(typingctx, seed, rounds):
-        def codegen(context, builder, sig, args):
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), args[0], ir.Constant(ir.IntType(32), 0))
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [ir.Constant(ir.IntType(32), 0)] * lanes)
-            start = builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
-            sums = [cgutils.alloca_once_value(builder, start) for _ in range(10)]
-            fma = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f32"
-            )
-            with cgutils.for_range(builder, args[1]):
-                for total in sums:
-                    builder.store(builder.call(fma, [builder.load(total), start, start]), total)
-            result = builder.load(sums[0])
-            for total in sums[1:]:
-                result = builder.fadd(result, builder.load(total))
-            return builder.extract_element(result, ir.Constant(ir.IntType(32), 0))
-
-        return types.float32(types.float32, types.intp), codegen
-
-    @numba.njit(parallel=True)
-    def run(seed, rounds, workers):
-        out = np.empty(workers, dtype=np.float32)
-        for worker in numba.prange(workers):
-            out[worker] = chains(seed, rounds)
-        return out
-
-    return run
+HEAD = (
+    "| scene, px | pairs (M) | forward | backward | raster x floor | call x floor | GFLOP/s a core, 8, 16 lanes |\n"
+    "|---|---|---|---|---|---|---|"
+)
 
 
 def clock(work):
@@ -83,30 +84,18 @@ def clock(work):
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def evaluated_pairs(saved):
-    """Lanes that the forward kernel computed: every listed block up to where each tile ran out of light."""
-    total = 0
-    for start, end in zip(saved.tile_start[:-1], saved.tile_end, strict=True):
-        code = saved.entries[start:end, 1]
-        total += int(((code >> 4 & 15) - (code & 15) + (code >> 12 & 15) - (code >> 8 & 15)).sum())
-    return 16 * total
-
-
-def measure(count, size, repeats, rates):
+def measure(name, arrays, camera, rates, repeats=REPEATS):
     import numba
 
     from cuda_kernels.splat import backward, forward, rasterize, rasterize_backward
     from cuda_kernels.splat.api import _gradient_rows
 
-    arrays, camera = random_scene(count, size)
     rng = np.random.default_rng(1)
     image = rasterize(*arrays, camera)
     d_rgb = rng.normal(size=image.rgb.shape).astype(np.float32)
     d_alpha, d_depth = d_rgb[..., 0].copy(), d_rgb[..., 1].copy()
-    saved, shape, workers = image.saved, (size, size), numba.get_num_threads()
+    saved, shape, workers = image.saved, image.alpha.shape, numba.get_num_threads()
     lists = saved.records, saved.tile_start
-    pairs = evaluated_pairs(saved)
-    rounds = 2_000_000
     rows = _gradient_rows(len(saved.spans))
     columns = {
         "forward": lambda: rasterize(*arrays, camera),
@@ -118,27 +107,37 @@ def measure(count, size, repeats, rates):
             rows, *lists, saved.tile_end, saved.entries, saved.spans, saved.tile_order,
             (image.rgb, image.alpha, image.depth_sum), (d_rgb, d_alpha, d_depth), saved.background, workers,
         ),
-        **{f"fma{lanes}": lambda run=run: run(np.float32(1e-9), rounds, workers) for lanes, run in rates.items()},
+        **{f"fma{lanes}": lambda run=run: run(np.float32(1e-9), ROUNDS, workers) for lanes, run in rates.items()},
     }  # fmt: skip
     for work in columns.values():
         work()
-    times = {name: [] for name in columns}
+    times = {work: [] for work in columns}
     for _ in range(repeats):
-        for name, work in columns.items():
-            times[name].append(clock(work))
-    seconds = {name: np.array(samples) for name, samples in times.items()}
-    middle = {name: np.median(samples, axis=0) for name, samples in seconds.items()}
-    best = {name: samples.min(axis=0) for name, samples in seconds.items()}
-    ratios = {}
-    for name, flops in (("blend", FLOPS_FORWARD), ("blend_back", FLOPS_BACKWARD)):
-        for lanes in rates:
-            per_flop = seconds[f"fma{lanes}"][:, 1] / (20.0 * lanes * rounds * workers)
-            ratios[name, lanes] = np.median(seconds[name][:, 1] / (flops * pairs * per_flop))
-    return pairs, middle, best, ratios, {n: 20e-9 * n * rounds * workers / best[f"fma{n}"][0] for n in rates}
+        for work, call in columns.items():
+            times[work].append(clock(call))
+    samples = {work: np.array(values) for work, values in times.items()}
+    return Measured(name, camera.width_px, len(arrays[0]), evaluated_pairs(saved), samples, workers)
+
+
+def random_name(count):
+    return f"random {count // 1000}k"
+
+
+def measure_random(count, size, rates, repeats=REPEATS):
+    return measure(random_name(count), *random_scene(count, size), rates, repeats)
+
+
+@dataclass(frozen=True)
+class Correctness:
+    """Colours against the float64 reference, and a derivative along a random direction of all parameters."""
+
+    error_9999: float
+    error_max: float
+    slope: float
+    finite_difference: float
 
 
 def correctness():
-    """Images against the float64 reference, and one directional derivative against its finite difference."""
     from cuda_kernels.splat import rasterize, rasterize_backward
     from cuda_kernels.splat.reference import rasterize_reference
 
@@ -146,10 +145,8 @@ def correctness():
     doubles = [array.astype(np.float64) for array in arrays]
     image, truth = rasterize(*arrays, camera), rasterize_reference(*doubles, camera, np.zeros(3))
     error = np.abs(image.rgb - truth.rgb)
-    print(f"colour against float64: 99.99 % within {np.quantile(error, 0.9999):.1e}, largest {error.max():.1e}")
     rng = np.random.default_rng(2)
-    d_rgb = np.ones(image.rgb.shape)
-    gradients = rasterize_backward(image, d_rgb)
+    gradients = rasterize_backward(image, np.ones(image.rgb.shape))
     names = ("means_in_world", "quats_wxyz", "log_scales", "opacity_logits", "colors")
     ways = [rng.normal(size=array.shape) for array in arrays]
     slope = sum((getattr(gradients, name) * way).sum() for name, way in zip(names, ways, strict=True))
@@ -157,40 +154,56 @@ def correctness():
     for step in (1e-7, -1e-7):
         moved = [array + step * way for array, way in zip(doubles, ways, strict=True)]
         ends.append(rasterize_reference(*moved, camera, np.zeros(3)).rgb.sum())
-    truth_slope = (ends[0] - ends[1]) / 2e-7
-    print(f"derivative along a random direction: {slope:.6g}, finite difference {truth_slope:.6g}")
+    return Correctness(
+        float(np.quantile(error, 0.9999)), float(error.max()), float(slope), float(ends[0] - ends[1]) / 2e-7
+    )
+
+
+def machine():
+    import numba
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"{platform.processor() or platform.machine()}, {cores} cores, {numba.get_num_threads()} threads, "
+        f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}, numba {numba.__version__}, "
+        f"numpy {np.__version__}"
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two scenes only")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="three random scenes only")
+    parser.add_argument("--torch", action="store_true", help="gsplat's torch reference at 10k, 256 px too")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     args = parser.parse_args()
-    began = time.perf_counter()
-    import numba
+    from benchmarks.splat_fit import fit_iterations, import_to_first_image
 
-    from cuda_kernels.splat import rasterize
-
-    arrays, camera = random_scene(1000, 64)
-    rasterize(*arrays, camera)
-    print(f"import to first image {time.perf_counter() - began:.2f} s (compiles if the cache is cold)")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    print(f"{platform.processor() or platform.machine()}, {cores} cores, {numba.get_num_threads()} threads, "
-          f"load {os.getloadavg()[0]:.1f}, numba {numba.__version__}, numpy {np.__version__}")  # fmt: skip
-    correctness()
-    rates = {lanes: fma_rate_kernel(lanes) for lanes in (8, 16)}
-    print("\nms: best wall / median wall / median CPU; x floor: CPU of the tile kernel over the multiply-add floor")
-    print("| N, px | pairs (M) | forward | backward | x floor fwd, bwd (8 lanes) | (16 lanes) | GFLOP/s 8, 16 lanes |")
-    print("|---|---|---|---|---|---|---|")
+    wall, cpu = import_to_first_image()
+    print(machine())
+    print(f"import to first image, warm cache: {wall:.2f} s wall, {cpu:.2f} s CPU")
+    found = correctness()
+    print(f"colour against float64: 99.99 % within {found.error_9999:.1e}, largest {found.error_max:.1e}")
+    print(f"derivative along a random direction: {found.slope:.6g}, finite difference {found.finite_difference:.6g}")
+    rates = {lanes: fma_rate_kernel(lanes) for lanes in LANES}
+    print(f"\nms: best wall / median wall / median CPU\n{HEAD}")
     for count, size in QUICK if args.quick else SCENES:
-        pairs, middle, best, ratios, gflops = measure(count, size, args.repeats, rates)
-        cells = [
-            f"{1e3 * best[name][0]:.1f} / {1e3 * middle[name][0]:.1f} / {1e3 * middle[name][1]:.1f}"
-            for name in ("forward", "backward")
-        ]
-        floors = [f"{ratios['blend', lanes]:.2f}, {ratios['blend_back', lanes]:.2f}" for lanes in (8, 16)]
-        print(f"| {count // 1000}k, {size} | {pairs / 1e6:.1f} | {' | '.join([*cells, *floors])} "
-              f"| {gflops[8]:.0f}, {gflops[16]:.0f} |", flush=True)  # fmt: skip
+        print(measure_random(count, size, rates, args.repeats).row(), flush=True)
+    if not args.quick:
+        arrays, camera_of = fitted_room()
+        for size in SIZES:
+            name = f"fitted room {len(arrays[0]) / 1000:.0f}k"
+            print(measure(name, arrays, camera_of(size), rates, args.repeats).row(), flush=True)
+    steps = fit_iterations()
+    wall, cpu = 1e3 * np.median(steps, axis=0)
+    print(f"\nfit iteration, 50k at 256 px with SSIM: {1e3 * steps[:, 0].min():.1f} ms best wall, {wall:.1f} ms median "
+          f"wall, {cpu:.1f} ms median CPU ({cpu / 2:.1f} a core)")  # fmt: skip
+    if args.torch:
+        from benchmarks.splat_torch import measure_torch
+
+        forward, both, pairs, error = measure_torch(10_000, 256)
+        print(f"gsplat's torch reference, 10k at 256 px, {pairs / 1e6:.1f} M pairs found beforehand: forward "
+              f"{forward[0]:.2f} s wall, {forward[1]:.2f} s CPU, with backward {both[0]:.2f}, {both[1]:.2f}; "
+              f"99.9 % of its colours within {error:.1e} of ours")  # fmt: skip
     print(f"load at the end {os.getloadavg()[0]:.1f}")
 
 
