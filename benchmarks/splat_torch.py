@@ -1,8 +1,8 @@
 """gsplat's torch reference on a CPU, as far as it runs there.
 
 ``gsplat.cuda._torch_impl`` projects on any device. Its compositing needs CUDA for finding (gaussian, pixel) pairs and
-the package nerfacc for the scan along rays: here the pairs are found beforehand by numpy (not timed: this flatters it) and
-the scan is a cumulative sum of logarithms in torch. Everything else is gsplat's own code and torch's autograd.
+the package nerfacc for the scan along rays: here the pairs are found beforehand by numpy (not timed: this flatters it)
+and the scan is a cumulative sum of logarithms in torch. Everything else is gsplat's own code and torch's autograd.
 """
 
 import time

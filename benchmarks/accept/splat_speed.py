@@ -17,7 +17,7 @@ REPEATS_JUDGED, REPEATS_SHOWN = 15, 5
 
 
 def measure(letter: Letter) -> None:
-    """Ratios are of CPU seconds on any machine; a loaded one judges the other times by CPU seconds too, over two cores."""
+    """Ratios are of CPU seconds on any machine; a loaded one judges other times by CPU seconds, over two cores."""
     loaded = os.getloadavg()[0] > 0.7
     letter.note(machine())
     found = correctness()
