@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from cuda_kernels.adam import adam_rows
+from cuda_kernels.fit_terms import add_shape_terms
 from cuda_kernels.splat import SplatGradients, eval_sh, eval_sh_backward
 from recon.backend import Background, Gaussians, Renderer, splat_camera
 from recon.config import ReconstructConfig
@@ -17,7 +18,6 @@ from recon.per_view import Exposures, PoseCorrections
 from recon.plane_depth import plane_depth_sum
 from recon.prune import floating, free_space_votes
 from recon.records import SplatModel
-from recon.regularise import opacity_slope, scale_slope
 from recon.score import held_out_score
 from recon.sensor import SensorNoise
 from recon.survey import Progress
@@ -205,11 +205,13 @@ class _State:
         gradient = np.empty_like(values)
         gradient[:, MEANS] = slopes.means_in_world[rows] + d_directions
         gradient[:, LOG_SCALES] = slopes.log_scales[rows]
-        gradient[:, LOG_SCALES] += scale_slope(values[:, LOG_SCALES], self.initial_scale[rows], config)
         gradient[:, QUATS] = slopes.quats_wxyz[rows]
         gradient[:, LOGIT] = slopes.opacity_logits[rows, None]
-        gradient[:, LOGIT] += opacity_slope(values[:, _FIXED - 1], config)[:, None]
         gradient[:, SH] = d_sh.reshape(len(rows), -1)
+        limit = self.initial_scale + np.float32(config.scale_slack)
+        weights = config.opacity_weight, config.scale_weight, config.flatness_weight
+        columns = LOG_SCALES.start, LOGIT.start
+        add_shape_terms(gradient, self.values, rows, limit, columns, weights, config.max_flatness)
         return np.asarray(gradient)
 
     def _adam(self, rows: Int64[np.ndarray, "M"], gradient: Float32[np.ndarray, "M C"], decay: float) -> None:

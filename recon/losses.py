@@ -1,28 +1,17 @@
 """Terms of the fit with their gradients by the rendered images, in closed form."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
+from cuda_kernels.fit_terms import PixelTerms, PixelWeights, exposed_pictures, pixel_terms
 from cuda_kernels.ssim import ssim_with_gradient
 from recon.config import ReconstructConfig
 from recon.sensor import SensorNoise
 
 MIN_ALPHA = 0.3  # below this a pixel shows no surface of the model: its colour and depth pull at nothing
 _REFERENCE_RELATIVE_SIGMA = 0.004  # a depth pixel at least this good has weight 1
-
-
-@dataclass(frozen=True)
-class ImageGradients:
-    """Loss of one view and its gradients by the rendering and by the exposure."""
-
-    loss: float
-    d_rgb: Float32[np.ndarray, "H W 3"]
-    d_alpha: Float32[np.ndarray, "H W"]
-    d_depth_sum: Float32[np.ndarray, "H W"]
-    d_gain: Float[np.ndarray, "3"]
-    d_offset: Float[np.ndarray, "3"]
 
 
 def view_loss(
@@ -38,7 +27,7 @@ def view_loss(
     noise: SensorNoise,
     colour_share: float = 1.0,
     everywhere: bool = False,
-) -> ImageGradients:
+) -> PixelTerms:
     """Colour L1 (and SSIM) under an affine exposure, relative Huber depth, opacity where the sensor sees a surface.
 
     ``gain * rgb + offset`` is compared with the picture. The terms are means over all pixels of the image, so that
@@ -47,49 +36,28 @@ def view_loss(
     and all of these ask for opacity, so that the background does not pass for a surface.
     """
     pixels = alpha.size
-    surface = alpha > MIN_ALPHA
-    coloured = static if everywhere else static & surface
-    colour_mask = coloured.astype(np.float32)[:, :, None]
-    predicted = (rgb * gain + offset).astype(np.float32)
-    residual = (predicted - target_rgb) * colour_mask
-    weight = config.colour_weight * colour_share / (3 * pixels)
-    loss = weight * float(np.abs(residual).sum())
-    d_predicted = np.sign(residual) * np.float32(weight)
-    if config.ssim_weight > 0:
-        mixed = predicted * colour_mask, target_rgb * colour_mask
-        ssim, d_ssim = ssim_with_gradient(*mixed)
-        scale = config.ssim_weight * colour_share / (2 * 3 * pixels)
-        loss += scale * float((1 - ssim).sum())
-        d_predicted -= np.float32(scale) * d_ssim * colour_mask
-    d_rgb = (d_predicted * gain).astype(np.float32)
-
-    seen = static & np.isfinite(sensor_z_m)
-    d_alpha = np.zeros_like(alpha)
-    opaque, alpha_weight = (static, config.picture_alpha_weight) if everywhere else (seen, config.alpha_weight)
-    d_alpha[opaque] = -alpha_weight / pixels
-    loss += alpha_weight / pixels * float((1 - alpha[opaque]).sum())
-
-    use = seen & surface
-    z, a = sensor_z_m[use], alpha[use]
-    expected = depth_sum[use] / a
-    error = (expected - z) / z
-    good = np.clip(_REFERENCE_RELATIVE_SIGMA * z / noise.sigma_m(z), 0.1, 1.0)
-    slope = np.clip(error / config.depth_huber, -1.0, 1.0)
-    size = np.abs(error)
-    huber = np.where(size < config.depth_huber, error**2 / (2 * config.depth_huber), size - config.depth_huber / 2)
-    loss += config.depth_weight / pixels * float((good * huber).sum())
-    d_expected = config.depth_weight / pixels * good * slope / z
-    d_depth_sum = np.zeros_like(alpha)
-    d_depth_sum[use] = d_expected / a
-    d_alpha[use] -= d_expected * expected / a
-    return ImageGradients(
-        loss,
-        d_rgb,
-        d_alpha,
-        d_depth_sum,
-        np.einsum("hwc,hwc->c", d_predicted, rgb, dtype=np.float64),
-        d_predicted.sum(axis=(0, 1), dtype=np.float64),
+    mask = static if everywhere else static & (alpha > MIN_ALPHA)
+    exposed, masked_target = exposed_pictures(rgb, target_rgb, mask, gain, offset)
+    similarity = config.ssim_weight * colour_share / (2 * 3 * pixels)
+    if similarity > 0:
+        ssim, d_ssim = ssim_with_gradient(exposed, masked_target)
+    else:
+        ssim, d_ssim = np.ones_like(exposed), np.zeros_like(exposed)
+    z = np.where(static, sensor_z_m, np.float32(np.nan))
+    trust = np.clip(_REFERENCE_RELATIVE_SIGMA * z / noise.sigma_m(z), 0.1, 1.0).astype(np.float32)
+    weights = PixelWeights(
+        colour=config.colour_weight * colour_share / (3 * pixels),
+        similarity=similarity,
+        depth=config.depth_weight / pixels,
+        depth_huber=config.depth_huber,
+        alpha=config.alpha_weight / pixels,
     )
+    terms = pixel_terms(exposed, masked_target, ssim, d_ssim, rgb, alpha, depth_sum, mask, z, trust, gain, weights)
+    if not everywhere:
+        return terms
+    pull = config.picture_alpha_weight / pixels
+    d_alpha = (terms.d_alpha - np.float32(pull) * static).astype(np.float32)
+    return replace(terms, loss=terms.loss + pull * float((1 - alpha[static]).sum()), d_alpha=d_alpha)
 
 
 def exposure_fit(

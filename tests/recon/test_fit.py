@@ -144,7 +144,9 @@ def test_gsplat_draws_what_the_cpu_draws(start):
     _, views, _, initial = start
     camera = splat_camera(views[0].camera, views[0].world_from_camera)
     images = [
-        renderer.forward(packed(initial.model, views[0].world_from_camera), camera, (0.5, 0.5, 0.5), depth_statistics=True)
+        renderer.forward(
+            packed(initial.model, views[0].world_from_camera), camera, (0.5, 0.5, 0.5), depth_statistics=True
+        )
         for renderer in (CpuRenderer(), choose_renderer("cuda"))
     ]
     for name in ("rgb", "alpha", "depth_sum"):
