@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from cuda_kernels.jit import jit
+from cuda_kernels.splat import simd
 from cuda_kernels.splat.lens import FLAGS, fisheye, fisheye_backward, pinhole, pinhole_backward
 from cuda_kernels.splat.rules import (
     ACROSS,
@@ -23,6 +24,7 @@ from cuda_kernels.splat.rules import (
     LOG2_OPACITY,
     MEAN_X,
     MEAN_Y,
+    ROW_FLOATS,
     SLOPE_X,
     SLOPE_Y,
     SUM_V,
@@ -41,6 +43,7 @@ HIDDEN, DRAWN, BROKEN = 0, 1, 2
 LOG_SCALE_MAX = 88.72283  # natural log of the largest float32
 QUAT_NORM_MIN = 1e-8
 CHUNK = 512  # gaussians whose contributions to the camera's gradient are summed first; fixed, so threads change nothing
+AHEAD, MOST_AHEAD = 3, 8  # gaussians whose gradient rows, and how many of each, are fetched before they are needed
 FLAT_FLOATS = HALF_HEIGHT + 1
 
 
@@ -161,36 +164,44 @@ def project(means, quats, log_scales, logits, colors, camera):
 @jit(error_model="numpy", parallel=True, fastmath=FLAGS)
 def project_backward(means, quats, log_scales, logits, colors, camera, order, rows, first_row):
     """Add up the gradient rows of each gaussian, in order, and chain them to all parameters and the camera."""
-    count, drawn = means.shape[0], order.shape[0]
-    d_means = np.zeros((count, 3), dtype=np.float32)
-    d_quats = np.zeros((count, 4), dtype=np.float32)
-    d_log_scales = np.zeros((count, 3), dtype=np.float32)
-    d_logits = np.zeros(count, dtype=np.float32)
-    d_colors = np.zeros((count, 3), dtype=np.float32)
-    d_norm = np.zeros(count, dtype=np.float32)
-    chunks = (drawn + CHUNK - 1) // CHUNK
+    count = means.shape[0]
+    d_means = np.empty((count, 3), dtype=np.float32)
+    d_quats = np.empty((count, 4), dtype=np.float32)
+    d_log_scales = np.empty((count, 3), dtype=np.float32)
+    d_logits = np.empty(count, dtype=np.float32)
+    d_colors = np.empty((count, 3), dtype=np.float32)
+    d_norm = np.empty(count, dtype=np.float32)
+    chunks = (count + CHUNK - 1) // CHUNK
     twists = np.zeros((chunks, 6), dtype=np.float64)
+    # rows of the caller's arrays in order, so that only the gradient rows are fetched from here and there
+    rank_of = np.full(count + AHEAD, -1, dtype=np.int32)
+    for rank in range(order.shape[0]):
+        rank_of[order[rank]] = rank
+    flat_rows = rows.reshape(-1)
     r00, r01, r02, r10, r11, r12, r20, r21, r22 = (
         camera[0], camera[1], camera[2], camera[3], camera[4], camera[5], camera[6], camera[7], camera[8],
     )  # fmt: skip
     eps, bent = camera[21], camera[24] > 0.0
     for chunk in numba.prange(chunks):
         t0, t1, t2, t3, t4, t5 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for rank in range(chunk * CHUNK, min(drawn, (chunk + 1) * CHUNK)):
-            i = order[rank]
-            v, vx, vy, vxx, vxy, vyy, wr, wg, wb, d_depth = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        sums = np.empty(ROW_FLOATS, dtype=np.float32)
+        for i in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
+            rank, soon = rank_of[i], rank_of[i + AHEAD]
+            if soon >= 0:
+                for k in range(first_row[soon], min(first_row[soon + 1], first_row[soon] + MOST_AHEAD)):
+                    simd.prefetch(flat_rows, k * ROW_FLOATS)
+            if rank < 0:
+                d_means[i, :], d_quats[i, :], d_log_scales[i, :], d_colors[i, :] = 0.0, 0.0, 0.0, 0.0
+                d_logits[i], d_norm[i] = 0.0, 0.0
+                continue
+            total = simd.splat(np.float32(0.0))
             for k in range(first_row[rank], first_row[rank + 1]):
-                v += rows[k, SUM_V]
-                vx += rows[k, SUM_VX]
-                vy += rows[k, SUM_VY]
-                vxx += rows[k, SUM_VXX]
-                vxy += rows[k, SUM_VXY]
-                vyy += rows[k, SUM_VYY]
-                wr += rows[k, SUM_WR]
-                wg += rows[k, SUM_WG]
-                wb += rows[k, SUM_WB]
-                d_depth += rows[k, SUM_WZ]
-            d_colors[i, 0], d_colors[i, 1], d_colors[i, 2] = wr, wg, wb
+                total = total + simd.load(flat_rows, k * ROW_FLOATS)
+            simd.store(sums, 0, total)
+            v, vx, vy = np.float64(sums[SUM_V]), np.float64(sums[SUM_VX]), np.float64(sums[SUM_VY])
+            vxx, vxy, vyy = np.float64(sums[SUM_VXX]), np.float64(sums[SUM_VXY]), np.float64(sums[SUM_VYY])
+            d_depth = np.float64(sums[SUM_WZ])
+            d_colors[i, 0], d_colors[i, 1], d_colors[i, 2] = sums[SUM_WR], sums[SUM_WG], sums[SUM_WB]
             opacity = 1.0 / (1.0 + math.exp(-np.float64(logits[i])))
             d_logits[i] = (1.0 - opacity) * v
             # the forward projection again
