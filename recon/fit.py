@@ -14,7 +14,7 @@ from recon.config import ReconstructConfig
 from recon.densify import Growth, Shapes, adaptive_growth, jitter, mcmc_growth
 from recon.losses import view_loss
 from recon.model import SH_C0, sigmoid
-from recon.per_view import Exposures, PoseCorrections
+from recon.per_view import Exposures, ExposureTrack, PoseCorrections
 from recon.plane_depth import plane_depth_sum
 from recon.prune import floating, free_space_votes
 from recon.records import SplatModel
@@ -36,6 +36,7 @@ class FitResult:
     iterations: int
     pruned: int
     held_out_scores: tuple[float, ...]  # see ``held_out_score``, at each check; lower is better
+    exposures: ExposureTrack | None = None  # of the fit's frames, at the end
     added: int = 0  # by densification
     largest_pose_correction: tuple[float, float] = (0.0, 0.0)  # degrees, world units
 
@@ -91,7 +92,9 @@ def fit(
         if progress is not None:
             progress(done, config.iterations, "fit")
     found = best_model if scores else state.model()
-    return FitResult(found, done, pruned, tuple(scores), added, state.poses.largest())
+    frames = np.array([view.frame for view in views], dtype=np.int64)
+    track = state.exposures.track(frames)
+    return FitResult(found, done, pruned, tuple(scores), track, added, state.poses.largest())
 
 
 def _grows(done: int, config: ReconstructConfig) -> bool:

@@ -1,11 +1,30 @@
 """What the fit learns about each view beside the scene: its exposure, and a small correction of its pose."""
 
+from dataclasses import dataclass
+
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float, Float32, Int64
 
 from geo import se3
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-15  # Kingma & Ba (2015), alg. 1; epsilon as in 3DGS
+
+
+@dataclass(frozen=True)
+class ExposureTrack:
+    """Exposures that some frames of a recording were found to have, relative to the model's colours."""
+
+    frames: Int64[np.ndarray, "V"]  # rising
+    gains: Float[np.ndarray, "V 3"]
+    offsets: Float[np.ndarray, "V 3"]
+
+    def at(self, frame: int) -> tuple[Float[np.ndarray, "3"], Float[np.ndarray, "3"]]:
+        """Gain and offset of any frame: linear between its neighbours among the frames, constant beyond the ends."""
+        if not len(self.frames):
+            return np.ones(3), np.zeros(3)
+        both = np.concatenate([self.gains, self.offsets], axis=1)
+        found = np.array([np.interp(frame, self.frames, column) for column in both.T])
+        return found[:3], found[3:]
 
 
 class RowAdam:
@@ -51,6 +70,12 @@ class Exposures:
         """Exposure of a typical view: the median over the views."""
         middle = np.median(self.table, axis=0)
         return middle[:3], middle[3:]
+
+    def track(self, frames: Int64[np.ndarray, "V"]) -> ExposureTrack:
+        """Exposures of the views, which are these frames, relative to the typical one."""
+        gain, offset = self.mean()
+        relative = self.table[:, :3] / gain
+        return ExposureTrack(frames, relative, self.table[:, 3:] - relative * offset)
 
 
 class PoseCorrections:

@@ -82,7 +82,7 @@ def reconstruct(
     if has_sensor(canonical):
         given = [view.world_from_camera for view in held_out]
         held_out = align_views(held_out, last.model, prior, placed.noise, renderer, given)
-    quality = measure(last.model, held_out or views, renderer, background)
+    quality = measure(last.model, held_out or views, renderer, background, result.exposures)
     notes = (*_notes(canonical, held_out, dynamic, renderer.name), *placed.notes, *_fit_notes(result, config))
     removed = first.removed + result.pruned + last.removed
     report = _report(keyframes, last.model, result.iterations, removed, quality, started, notes)

@@ -67,7 +67,7 @@ class ReconReport:
     picture_coverage: float = float("nan")  # share of all static pixels with a static depth, sensor or not
     sensor_spread_floor_m: float = float("nan")  # static minus sensor depth: sigma = floor + per_m * z^2
     sensor_spread_per_m: float = float("nan")
-    picture_psnr_held_out_db: float = float("nan")  # all static pixels, no exposure fitted to the held-out frame
+    picture_psnr_held_out_db: float = float("nan")  # all static pixels, exposure from the fit's neighbours in time
 
 
 @dataclass(frozen=True)

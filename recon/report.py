@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from recon.backend import Background, Renderer
 from recon.losses import exposure_fit
+from recon.per_view import ExposureTrack
 from recon.records import SplatModel
 from recon.render import render, surface_depth
 from recon.views import View
@@ -19,8 +20,8 @@ class Quality:
     """Means and medians over all pixels of all held-out views; NaN where there was nothing to measure.
 
     ``psnr_db`` is over static pixels that the model covers, after an affine exposure fitted to the view (the model
-    cannot know a new frame's exposure); ``picture_psnr_db`` is over all static pixels, covered or not, with no such
-    fit. Depth errors are against the sensor where it sees and nothing moves;
+    cannot know a new frame's exposure); ``picture_psnr_db`` is over all static pixels, covered or not, and takes
+    nothing from the held-out picture: its exposure is interpolated between those of the fit's frames. Depth errors are against the sensor where it sees and nothing moves;
     ``coverage`` is the share of those pixels for which the model has a depth, ``picture_coverage`` that of all
     static pixels. ``residual_z_m`` and ``residual_m`` are samples (depth, static minus sensor) for calibration.
     """
@@ -37,9 +38,16 @@ class Quality:
 
 
 def measure(
-    model: SplatModel, views: Sequence[View], renderer: Renderer, background: Background = (0.0, 0.0, 0.0)
+    model: SplatModel,
+    views: Sequence[View],
+    renderer: Renderer,
+    background: Background = (0.0, 0.0, 0.0),
+    exposures: ExposureTrack | None = None,
 ) -> Quality:
-    """Render every view and compare; ``background`` stands where the model covers nothing."""
+    """Render every view and compare; ``background`` stands where the model covers nothing.
+
+    ``exposures`` are those of frames that are not among the views, for ``Quality.picture_psnr_db``.
+    """
     psnrs, strict, z_all, error_all, seen_count, drawn_count, static_count = [], [], [], [], 0, 0, 0
     for view in views:
         drawn = render(model, view.camera, view.world_from_camera, background=background, renderer=renderer)
@@ -53,7 +61,8 @@ def measure(
         drawn_count += int((view.static & covered).sum())
         static_count += int(view.static.sum())
         psnrs.append(view_psnr(drawn.rgb, view, covered))
-        strict.append(picture_psnr(drawn.rgb, view))
+        gain, offset = exposures.at(view.frame) if exposures is not None else (np.ones(3), np.zeros(3))
+        strict.append(picture_psnr(drawn.rgb * gain + offset, view))
     z_sensor = np.concatenate(z_all) if z_all else np.zeros(0, np.float32)
     error = np.concatenate(error_all) if error_all else np.zeros(0, np.float32)
     relative = np.abs(error) / z_sensor
@@ -84,7 +93,7 @@ def view_psnr(rgb: Float[np.ndarray, "H W 3"], view: View, covered: np.ndarray) 
 
 
 def picture_psnr(rgb: Float[np.ndarray, "H W 3"], view: View) -> float:
-    """PSNR in dB over all static pixels of a rendering as it is; NaN without any."""
+    """PSNR in dB over all static pixels of a rendering as it is, clipped to 0..1; NaN without any."""
     if not view.static.any():
         return float("nan")
     target = view.rgb.astype(np.float32) / np.float32(255)
