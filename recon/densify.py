@@ -60,7 +60,8 @@ def adaptive_growth(
     """Copy the ``most_new`` splats with the largest pull above the threshold.
 
     ``pull``: mean length of the gradient by the centre on the picture. A splat whose largest axis is below
-    ``small_below`` (log) is cloned as it is; a larger one becomes two, drawn from itself and 1.6 times smaller.
+    ``small_below`` (log) is cloned, both copies as opaque together as it was (Rota Bulo et al. 2024, sec. 3.3: else
+    every clone makes the place denser); a larger one becomes two, drawn from itself and 1.6 times smaller.
     """
     wanted = np.flatnonzero(pull > threshold)
     order = np.argsort(-pull[wanted], kind="stable")[: max(most_new, 0)]
@@ -68,13 +69,15 @@ def adaptive_growth(
     old = rows_of(shapes, parents)
     large = old.log_scales.max(axis=1) > small_below[parents]
     shrunk = old.log_scales - np.where(large, np.log(_SPLIT_SHRINK), 0.0)[:, None]
+    opacity = sigmoid(old.opacity_logits.astype(np.float64))
+    logits = logit(np.where(large, opacity, 1 - np.sqrt(1 - opacity))).astype(np.float32)
     offsets = [_draw(old, rng) * large[:, None] for _ in range(2)]
     first, second = (
         Shapes(
             (old.means_in_world + offset).astype(np.float32),
             shrunk.astype(np.float32),
             old.quats_wxyz,
-            old.opacity_logits,
+            logits,
         )
         for offset in offsets
     )

@@ -21,9 +21,10 @@ class Quality:
 
     ``psnr_db`` is over static pixels that the model covers, after an affine exposure fitted to the view (the model
     cannot know a new frame's exposure); ``picture_psnr_db`` is over all static pixels, covered or not, and takes
-    nothing from the held-out picture: its exposure is interpolated between those of the fit's frames. Depth errors are against the sensor where it sees and nothing moves;
-    ``coverage`` is the share of those pixels for which the model has a depth, ``picture_coverage`` that of all
-    static pixels. ``residual_z_m`` and ``residual_m`` are samples (depth, static minus sensor) for calibration.
+    nothing from the held-out picture: its exposure is interpolated between those of the fit's frames. Depth errors
+    are against the sensor where it sees and nothing moves; ``coverage`` is the share of those pixels for which the
+    model has a depth, ``picture_coverage`` that of all static pixels. ``residual_z_m`` and ``residual_m`` are
+    samples (depth, static minus sensor) for calibration.
     """
 
     psnr_db: float

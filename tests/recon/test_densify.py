@@ -29,7 +29,8 @@ def test_the_hardest_pulled_are_copied_first_and_no_more_than_asked():
     assert not len(none.parents)
 
 
-def test_small_splats_are_cloned_as_they_are_and_large_ones_split_smaller():
+def test_small_splats_are_cloned_in_place_and_large_ones_split_smaller():
+    """Two clones of opacity 1 - sqrt(1/2) let half the light through, as the one of opacity 1/2 did."""
     shapes = shapes_of(2, [0.05, 0.2])
     limit = np.log(np.array([0.1, 0.1])).astype(np.float32)
     found = adaptive_growth(shapes, np.ones(2, np.float32), limit, 0.5, 9, np.random.default_rng(0))
@@ -37,6 +38,8 @@ def test_small_splats_are_cloned_as_they_are_and_large_ones_split_smaller():
     np.testing.assert_array_equal(found.new.log_scales[0], shapes.log_scales[0])
     assert np.exp(found.children.log_scales[1]) == pytest.approx([0.2 / 1.6] * 3)
     assert np.exp(found.new.log_scales[1]) == pytest.approx([0.2 / 1.6] * 3)
+    opacity = 1 / (1 + np.exp(-found.children.opacity_logits))
+    assert opacity == pytest.approx([1 - np.sqrt(0.5), 0.5]) and (1 - opacity[0]) ** 2 == pytest.approx(0.5)
     assert np.linalg.norm(found.new.means_in_world[1] - found.children.means_in_world[1]) > 0.01
 
 

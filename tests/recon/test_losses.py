@@ -74,6 +74,20 @@ def test_where_the_model_shows_nothing_its_colour_is_not_pulled_but_opacity_is()
     assert (terms.d_alpha[static & np.isfinite(sensor)] < 0).all()
 
 
+def test_everywhere_pulls_at_colours_of_empty_pixels_and_asks_for_opacity_without_a_sensor():
+    """No sensor: every static pixel's colour counts, however little covers it, and each asks for alpha alike."""
+    rgb, _, depth_sum, target, sensor, static = pictures()
+    alpha = np.full(depth_sum.shape, 0.1, dtype=np.float32)
+    sensor[:] = np.nan
+    given = (rgb, alpha, depth_sum, target, sensor, static, np.ones(3), np.zeros(3), CONFIG, NOISE)
+    terms = view_loss(*given, everywhere=True)
+    assert (terms.d_rgb[static] != 0).all() and not terms.d_rgb[~static].any()
+    np.testing.assert_allclose(
+        terms.d_alpha, np.where(static, -CONFIG.picture_alpha_weight / static.size, 0), rtol=1e-6
+    )
+    assert not view_loss(*given).d_alpha.any() and not view_loss(*given).d_rgb.any()
+
+
 def test_one_outlier_pulls_no_harder_than_a_small_error():
     """Huber: beyond 2 % the slope is constant."""
     rgb, alpha, depth_sum, target, sensor, static = pictures()
