@@ -4,53 +4,17 @@ Both take the same arrays and fill the same record (``cuda_kernels.splat.SplatIm
 knows which one drew.
 """
 
-from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
-
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float
 
 from cuda_kernels.splat import SplatCamera, SplatGradients, SplatImage, eval_sh, rasterize, rasterize_backward
 from geo import se3
-from geo.cameras import KannalaBrandtCamera, PinholeCamera
+from geo.cameras import PinholeCamera
 from recon.errors import ReconError
 from recon.records import SplatModel
+from recon.renderer import Background, Gaussians, Renderer
 
-Background = tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class Gaussians:
-    """What a rasteriser takes: parameters of a ``SplatModel`` with the colours already seen from the camera."""
-
-    means_in_world: Float32[np.ndarray, "N 3"]
-    quats_wxyz: Float32[np.ndarray, "N 4"]
-    log_scales: Float32[np.ndarray, "N 3"]
-    opacity_logits: Float32[np.ndarray, "N"]
-    colors: Float32[np.ndarray, "N 3"]
-
-
-@runtime_checkable
-class Renderer(Protocol):
-    """Draw, and go back."""
-
-    name: str
-
-    def forward(
-        self, gaussians: Gaussians, camera: SplatCamera, background: Background, depth_statistics: bool = False
-    ) -> SplatImage:
-        """Colour, alpha, accumulated depth; with ``depth_statistics`` also median and variance of depth."""
-        ...
-
-    def backward(
-        self,
-        image: SplatImage,
-        d_rgb: Float[np.ndarray, "H W 3"],
-        d_alpha: Float[np.ndarray, "H W"],
-        d_depth_sum: Float[np.ndarray, "H W"],
-    ) -> SplatGradients:
-        """Gradients by the Gaussians, from gradients by the images."""
-        ...
+__all__ = ["Background", "CpuRenderer", "Gaussians", "Renderer", "choose_renderer", "packed", "splat_camera"]
 
 
 class CpuRenderer:
@@ -119,23 +83,6 @@ def splat_camera(camera: PinholeCamera, world_from_camera: Float[np.ndarray, "4 
     """
     if camera.skew_px:
         raise ReconError(f"the camera has skew {camera.skew_px} px; undistort it to a camera without skew first")
-    return _splat_camera(camera, world_from_camera)
-
-
-def splat_fisheye_camera(camera: KannalaBrandtCamera, world_from_camera: Float[np.ndarray, "4 4"]) -> SplatCamera:
-    """The rasteriser's camera of an unrectified fisheye: what it draws has distances along the ray, not z.
-
-    Raises:
-        ReconError: the pose is not finite.
-    """
-    k1, k2, k3, k4 = camera.distortion
-    bare = _splat_camera(camera, world_from_camera)
-    return replace(bare, kb4=(k1, k2, k3, k4), valid_theta_rad=camera.valid_theta_rad)
-
-
-def _splat_camera(
-    camera: PinholeCamera | KannalaBrandtCamera, world_from_camera: Float[np.ndarray, "4 4"]
-) -> SplatCamera:
     if not np.isfinite(world_from_camera).all():
         raise ReconError("this frame has no pose (NaN), so nothing can be rendered for it")
     return SplatCamera(

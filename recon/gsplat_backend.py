@@ -12,10 +12,9 @@ import numpy as np
 from jaxtyping import Float
 
 from cuda_kernels.splat import DepthStatistics, SplatCamera, SplatGradients, SplatImage
-from recon.backend import Background, Gaussians
-from recon.errors import ReconError
 from recon.model import good_rows
 from recon.records import SplatModel
+from recon.renderer import Background, Gaussians
 
 _SLICES = 48
 _MEDIAN_TRANSMITTANCE = 0.5
@@ -44,8 +43,6 @@ class GsplatRenderer:
         """See ``recon.backend.Renderer.forward``."""
         import torch
 
-        if camera.kb4 is not None:
-            raise ReconError("gsplat's rasteriser draws pinhole views here; use the CPU renderer for a fisheye")
         good = good_rows(
             SplatModel(
                 gaussians.means_in_world,
