@@ -11,11 +11,10 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 from numba import cuda
 
-from cuda_kernels.errors import KernelError
+from cuda_kernels.cuda_launch import check_device, launch, result, to_device
 from cuda_kernels.remap_rules import blend, cubic_row, cubic_rows, cubic_weights
 from cuda_kernels.remap_table import NearestTable, RemapTable, checked_fill
 
-_THREADS = 256
 _blend = cuda.jit(device=True)(inspect.unwrap(blend))
 _cubic_row = cuda.jit(device=True)(inspect.unwrap(cubic_row))
 _cubic_rows = cuda.jit(device=True)(inspect.unwrap(cubic_rows))
@@ -29,12 +28,7 @@ def remap_bilinear_cuda(
     Raises:
         KernelError: no CUDA device, or an image of another size than the table's source.
     """
-    table.check(image)
-    width, height = table.source_size_wh_px
-    fractions = table.fractions.reshape(-1, 2)
-    return _run(_bilinear, image.reshape(height, width, -1), table, (fractions,)).reshape(
-        *table.offsets.shape, *image.shape[2:]
-    )
+    return _interpolate(_bilinear, image, table)
 
 
 def remap_bicubic_cuda(
@@ -45,12 +39,7 @@ def remap_bicubic_cuda(
     Raises:
         KernelError: no CUDA device, or an image of another size than the table's source.
     """
-    table.check(image)
-    width, height = table.source_size_wh_px
-    fractions = table.fractions.reshape(-1, 2)
-    return _run(_bicubic, image.reshape(height, width, -1), table, (fractions, cubic_weights())).reshape(
-        *table.offsets.shape, *image.shape[2:]
-    )
+    return _interpolate(_bicubic, image, table, cubic_weights())
 
 
 def remap_labels_cuda(
@@ -66,16 +55,23 @@ def remap_labels_cuda(
     return _run(_nearest, image[..., None], table, (filler,)).reshape(table.offsets.shape)
 
 
+def _interpolate(kernel: Any, image: np.ndarray, table: RemapTable, *weights: np.ndarray) -> np.ndarray:
+    """Pictures with or without channels: [h, w, ...]."""
+    table.check(image)
+    width, height = table.source_size_wh_px
+    fractions = table.fractions.reshape(-1, 2)
+    flat = _run(kernel, image.reshape(height, width, -1), table, (fractions, *weights))
+    return flat.reshape(*table.offsets.shape, *image.shape[2:])
+
+
 def _run(kernel: Any, image: np.ndarray, table: RemapTable | NearestTable, extra: tuple[Any, ...]) -> np.ndarray:
     """Copy to the device, one thread a target pixel, copy back: [pixels, channels]."""
-    if not cuda.is_available():
-        raise KernelError("this needs a CUDA device (or NUMBA_ENABLE_CUDASIM=1); use cuda_kernels.remap instead")
+    check_device("cuda_kernels.remap")
     count = table.offsets.size
-    moved = [cuda.to_device(value) if isinstance(value, np.ndarray) else value for value in extra]
-    out = cuda.to_device(np.zeros((count, image.shape[2]), dtype=image.dtype))
-    source, offsets = cuda.to_device(np.ascontiguousarray(image)), cuda.to_device(table.offsets.reshape(-1))
-    kernel[-(-count // _THREADS), _THREADS](source, offsets, *moved, out)
-    return np.asarray(out.copy_to_host())
+    moved = [to_device(value) if isinstance(value, np.ndarray) else value for value in extra]
+    out = cuda.device_array((count, image.shape[2]), dtype=image.dtype)
+    launch(kernel, count, to_device(image), to_device(table.offsets.reshape(-1)), *moved, out)
+    return result(out)
 
 
 @cuda.jit

@@ -1,0 +1,34 @@
+"""The CUDA twins of the depth kernels against the CPU's functions, in numba's simulator. On a GPU: tests/gpu."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def test_cuda_twins_agree_with_the_cpu_in_the_simulator():
+    """In a process of its own: the simulator is switched on before numba is imported. Odd sizes, NaN, nothing."""
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    run = subprocess.run(
+        [sys.executable, str(HERE / "twin_checks.py")], capture_output=True, text=True, env=environment, timeout=300,
+        cwd=HERE.parent.parent,
+    )  # fmt: skip
+    assert "twins agree" in run.stdout, run.stderr[-2000:]
+
+
+def test_without_a_device_the_error_names_the_cpu_function():
+    """Where there is a device the twins run instead (tests/gpu)."""
+    from numba import cuda
+
+    from cuda_kernels.cuda_launch import check_device
+    from cuda_kernels.errors import KernelError
+
+    if not cuda.is_available():
+        with pytest.raises(KernelError, match=r"needs a CUDA device .* use recon.fuse.combine instead"):
+            check_device("recon.fuse.combine")
+    else:
+        check_device("recon.fuse.combine")
