@@ -1,11 +1,12 @@
 """gsplat behind the signature of ``cuda_kernels.splat``; needs a CUDA device.
 
 gsplat measures pixels with the first centre at (0.5, 0.5): the principal point is shifted here, at the border.
-Its 3DGS mode has no median depth: the scene is drawn up to a ladder of far planes, and the median is the mean depth
-of the slice in which alpha passes one half of its final value.
+``Engine`` is what does the drawing; all the rest runs with another one too (``recon.torch_cpu``), where the tests do.
 """
 
 import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,30 @@ from recon.model import good_rows
 from recon.records import SplatModel
 from recon.renderer import Background, Gaussians
 
-_SLICES = 48
-_MEDIAN_TRANSMITTANCE = 0.5
 _PARAMETERS = ("means_in_world", "quats_wxyz", "log_scales", "opacity_logits", "colors")
+_PIXEL_SHIFT = 0.5  # gsplat's first pixel centre
+_TILE_PX = 16
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who draws tensors: where they lie, a function called like ``gsplat.rasterization``, and its depth statistics."""
+
+    device: str
+    rasterization: Callable[..., tuple[Any, Any, dict[str, Any]]]
+    depth_statistics: Callable[[dict[str, Any], SplatCamera], DepthStatistics]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One picture as tensors [H, W, ...] with their graph, and what the rasteriser tells about it."""
+
+    rgb: Any
+    alpha: Any
+    depth_sum: Any
+    visible: Any  # [N] bool
+    camera_from_world: Any  # [4, 4], with a gradient if it was asked for
+    info: dict[str, Any]
 
 
 def why_not() -> str | None:
@@ -32,15 +54,116 @@ def why_not() -> str | None:
     return None if torch.cuda.is_available() else "torch sees no CUDA device"
 
 
+def gsplat_engine() -> Engine:
+    """Gsplat on the current CUDA device. The first picture builds its extension where that is not done yet."""
+    from gsplat import rasterization
+
+    return Engine("cuda", rasterization, _statistics)
+
+
+def _statistics(info: dict[str, Any], camera: SplatCamera) -> DepthStatistics:
+    """Gsplat's own projected gaussians and tile lists, walked over once more."""
+    import torch
+
+    from cuda_kernels.splat_statistics_cuda import depth_statistics_cuda
+
+    torch.cuda.current_stream().synchronize()
+    means_px, conics, opacities, z = (
+        info[name][0].detach().contiguous() for name in ("means2d", "conics", "opacities", "depths")
+    )
+    starts, entries = info["isect_offsets"][0].contiguous(), info["flatten_ids"].contiguous()
+    size = camera.width_px, camera.height_px
+    return depth_statistics_cuda(means_px, conics, opacities, z, starts, entries, size, info["tile_size"], _PIXEL_SHIFT)
+
+
+def draw(
+    engine: Engine,
+    means: Any,
+    quats: Any,
+    scales: Any,
+    opacities: Any,
+    colors: Any,
+    camera: SplatCamera,
+    background: Background,
+    sh_degree: int | None = None,
+    pose_gradient: bool = False,
+) -> Drawn:
+    """Draw tensors from one camera.
+
+    Args:
+        engine: Who draws.
+        means: [N, 3] in the world.
+        quats: [N, 4] scalar first, any length but zero.
+        scales: [N, 3] standard deviations, not their logarithms.
+        opacities: [N], 0..1.
+        colors: [N, 3], or spherical harmonics [N, K, 3] with ``sh_degree``.
+        camera: View.
+        background: Colour behind everything.
+        sh_degree: Degree up to which the harmonics count.
+        pose_gradient: Whether ``Drawn.camera_from_world`` takes part in the graph.
+    """
+    import torch
+
+    intrinsics = [
+        [camera.fx_px, 0, camera.cx_px + _PIXEL_SHIFT],
+        [0, camera.fy_px, camera.cy_px + _PIXEL_SHIFT],
+        [0, 0, 1],
+    ]
+    pose = torch.as_tensor(camera.camera_from_world, dtype=torch.float32, device=engine.device).clone()
+    pose.requires_grad_(pose_gradient)
+    drawn, alpha, info = engine.rasterization(
+        means=means,
+        quats=quats,
+        scales=scales,
+        opacities=opacities,
+        colors=colors,
+        viewmats=pose[None],
+        Ks=torch.tensor(intrinsics, dtype=torch.float32, device=engine.device)[None],
+        width=camera.width_px,
+        height=camera.height_px,
+        near_plane=camera.near_m,
+        sh_degree=sh_degree,
+        render_mode="RGB+D",
+        packed=False,
+        tile_size=_TILE_PX,
+    )
+    # the background is blended here, so that one background serves colour and depth channels of any gsplat version
+    alpha = alpha[0, ..., 0]
+    paper = torch.tensor(background, dtype=torch.float32, device=engine.device)
+    rgb = drawn[0, ..., :3] + (1 - alpha)[..., None] * paper
+    visible = (info["radii"].detach() > 0).reshape(1, means.shape[0], -1).all(dim=-1)[0]
+    return Drawn(rgb, alpha, drawn[0, ..., 3], visible, pose, info)
+
+
+def twist_gradient(
+    d_camera_from_world: Float[np.ndarray, "4 4"], camera_from_world: Float[np.ndarray, "4 4"]
+) -> Float[np.ndarray, "6"]:
+    """Gradient by xi = (rotation, translation) of exp(xi) camera_from_world, from the one by its 4x4 entries.
+
+    With the entries' gradient G and V = camera_from_world, d(exp(xi) V) = hat(xi) V, so the rotation's part collects
+    the antisymmetric part of G V^T (rows x, y, z), and the translation's is G's last column.
+    """
+    product = d_camera_from_world[:3] @ camera_from_world[:3].T
+    rotation = [product[2, 1] - product[1, 2], product[0, 2] - product[2, 0], product[1, 0] - product[0, 1]]
+    return np.array([*rotation, *d_camera_from_world[:3, 3]], dtype=np.float64)
+
+
 class GsplatRenderer:
-    """``gsplat.rasterization`` with autograd; arrays go to the device and back on every call."""
+    """``gsplat.rasterization`` with autograd; arrays go to the device and back on every call.
+
+    A fit does not use this at every step: ``recon.gsplat_fit`` keeps its tensors on the device.
+    """
 
     name = "gsplat"
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        """``engine``: who draws; gsplat on the CUDA device if None."""
+        self.engine = engine or gsplat_engine()
 
     def forward(
         self, gaussians: Gaussians, camera: SplatCamera, background: Background, depth_statistics: bool = False
     ) -> SplatImage:
-        """See ``recon.backend.Renderer.forward``."""
+        """See ``recon.renderer.Renderer.forward``."""
         import torch
 
         good = good_rows(
@@ -55,24 +178,25 @@ class GsplatRenderer:
         rows = np.flatnonzero(good)
         count = len(good)
         if not len(rows):
-            return _nothing(count, camera, background)
+            return _nothing(count, camera, background, depth_statistics)
         tensors = {
-            name: torch.as_tensor(getattr(gaussians, name)[rows], device="cuda").requires_grad_(True)
+            name: torch.as_tensor(getattr(gaussians, name)[rows], device=self.engine.device).requires_grad_(True)
             for name in _PARAMETERS
         }
-        rgb, depth, alpha, info = _draw(tensors, camera, background, far_m=1e10)
-        statistics = _statistics(tensors, camera, background, rgb, depth, alpha) if depth_statistics else None
+        drawn = draw(
+            self.engine, tensors["means_in_world"], tensors["quats_wxyz"], torch.exp(tensors["log_scales"]),
+            torch.sigmoid(tensors["opacity_logits"]), tensors["colors"], camera, background, pose_gradient=True,
+        )  # fmt: skip
         visible = np.zeros(count, dtype=bool)
-        seen = info["radii"].detach().reshape(1, len(rows), -1).amin(dim=-1)[0] > 0
-        visible[rows] = seen.cpu().numpy()
+        visible[rows] = drawn.visible.cpu().numpy()
         return SplatImage(
-            rgb=_array(rgb),
-            alpha=_array(alpha),
-            depth_sum=_array(depth),
+            rgb=_array(drawn.rgb),
+            alpha=_array(drawn.alpha),
+            depth_sum=_array(drawn.depth_sum),
             visible=visible,
             dropped=count - len(rows),
-            statistics=statistics,
-            saved=(tensors, rows, count, rgb, depth, alpha, info),
+            statistics=self.engine.depth_statistics(drawn.info, camera) if depth_statistics else None,
+            saved=(tensors, rows, drawn),
         )
 
     def backward(
@@ -82,100 +206,39 @@ class GsplatRenderer:
         d_alpha: Float[np.ndarray, "H W"],
         d_depth_sum: Float[np.ndarray, "H W"],
     ) -> SplatGradients:
-        """See ``recon.backend.Renderer.backward``. The camera's gradient is not asked for here (zeros)."""
+        """See ``recon.renderer.Renderer.backward``."""
         import torch
 
+        count = len(image.visible)
         if image.saved is None:
-            return _gradients(len(image.visible), np.zeros(0, np.int64), {}, np.zeros(0, np.float32))
-        tensors, rows, count, rgb, depth, alpha, info = image.saved
-        means2d = info["means2d"]
-        wanted = [*tensors.values(), means2d]
+            return _gradients(count, np.zeros(0, np.int64), {}, np.zeros(0, np.float32), np.zeros(6))
+        tensors, rows, drawn = image.saved
+        means2d, pose = drawn.info["means2d"], drawn.camera_from_world
         given = [
-            torch.as_tensor(np.ascontiguousarray(d, dtype=np.float32), device="cuda")
+            torch.as_tensor(np.ascontiguousarray(d, dtype=np.float32), device=self.engine.device)
             for d in (d_rgb, d_depth_sum, d_alpha)
         ]
-        grads = torch.autograd.grad([rgb, depth, alpha], wanted, grad_outputs=given, allow_unused=True)
+        grads = torch.autograd.grad(
+            [drawn.rgb, drawn.depth_sum, drawn.alpha], [*tensors.values(), means2d, pose], grad_outputs=given,
+            retain_graph=True, allow_unused=True,
+        )  # fmt: skip
         values = {
             name: np.zeros(tuple(tensor.shape), np.float32) if grad is None else _array(grad)
-            for (name, tensor), grad in zip(tensors.items(), grads[:-1], strict=True)
+            for (name, tensor), grad in zip(tensors.items(), grads[:-2], strict=True)
         }
-        norm = np.zeros(len(rows), np.float32)
+        norm, twist = np.zeros(len(rows), np.float32), np.zeros(6)
+        if grads[-2] is not None:
+            norm = _array(grads[-2].reshape(-1, 2).norm(dim=-1))
         if grads[-1] is not None:
-            norm = _array(grads[-1].reshape(-1, 2).norm(dim=-1))
-        return _gradients(count, rows, values, norm)
-
-
-def _draw(
-    tensors: dict[str, Any], camera: SplatCamera, background: Background, far_m: float
-) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Colour, accumulated depth and alpha as tensors [H, W, ...] with their graph."""
-    import torch
-    from gsplat import rasterization
-
-    intrinsics = np.array(
-        [[camera.fx_px, 0, camera.cx_px + 0.5], [0, camera.fy_px, camera.cy_px + 0.5], [0, 0, 1]], dtype=np.float32
-    )
-    drawn, alpha, info = rasterization(
-        means=tensors["means_in_world"],
-        quats=tensors["quats_wxyz"],
-        scales=torch.exp(tensors["log_scales"]),
-        opacities=torch.sigmoid(tensors["opacity_logits"]),
-        colors=tensors["colors"],
-        viewmats=torch.as_tensor(camera.camera_from_world.astype(np.float32), device="cuda")[None],
-        Ks=torch.as_tensor(intrinsics, device="cuda")[None],
-        width=camera.width_px,
-        height=camera.height_px,
-        near_plane=camera.near_m,
-        far_plane=far_m,
-        render_mode="RGB+D",
-        packed=False,
-    )
-    # the background is blended here, so that one background serves colour and depth channels of any gsplat version
-    alpha = alpha[0, ..., 0]
-    paper = torch.as_tensor(background, dtype=torch.float32, device="cuda")
-    return drawn[0, ..., :3] + (1 - alpha)[..., None] * paper, drawn[0, ..., 3], alpha, info
-
-
-def _statistics(
-    tensors: dict[str, Any], camera: SplatCamera, background: Background, rgb: Any, depth: Any, alpha: Any
-) -> DepthStatistics:
-    """Median by far planes; variance from a picture whose colours are z and z^2."""
-    import torch
-
-    with torch.no_grad():
-        view = torch.as_tensor(camera.camera_from_world.astype(np.float32), device="cuda")
-        z = tensors["means_in_world"] @ view[2, :3] + view[2, 3]
-        front = z[z > camera.near_m]
-        if not len(front):
-            nothing = np.full(tuple(alpha.shape), np.nan, np.float32)
-            return DepthStatistics(nothing, nothing.copy())
-        planes = torch.quantile(
-            front[:: max(1, len(front) // 100_000)], torch.linspace(0, 1, _SLICES + 1, device="cuda")
-        )
-        planes[-1] = front.max() * 1.001
-        median = torch.full_like(alpha, float("nan"))
-        previous_depth, previous_alpha = torch.zeros_like(alpha), torch.zeros_like(alpha)
-        for plane in planes[1:]:
-            _, depth_here, alpha_here, _ = _draw(tensors, camera, background, far_m=float(plane))
-            crossing = torch.isnan(median) & (alpha_here >= 1 - _MEDIAN_TRANSMITTANCE)
-            step = (alpha_here - previous_alpha).clamp_min(1e-6)
-            median = torch.where(crossing, (depth_here - previous_depth) / step, median)
-            previous_depth, previous_alpha = depth_here, alpha_here
-        shift = float(front.median())
-        moments = dict(tensors)
-        moments["colors"] = torch.stack([z - shift, (z - shift) ** 2, torch.zeros_like(z)], dim=1)
-        drawn, _, _, _ = _draw(moments, camera, (0.0, 0.0, 0.0), far_m=1e10)
-        mean = drawn[..., :2] / alpha[..., None].clamp_min(1e-6)
-        variance = (mean[..., 1] - mean[..., 0] ** 2).clamp_min(0.0)
-        variance = torch.where(alpha > 1e-6, variance, torch.full_like(variance, float("nan")))
-    return DepthStatistics(_array(median), _array(variance))
+            twist = twist_gradient(*(np.asarray(_array(t), dtype=np.float64) for t in (grads[-1], pose)))
+        return _gradients(count, rows, values, norm, twist)
 
 
 def _array(tensor: Any) -> np.ndarray:
     return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float32)
 
 
-def _nothing(count: int, camera: SplatCamera, background: Background) -> SplatImage:
+def _nothing(count: int, camera: SplatCamera, background: Background, depth_statistics: bool) -> SplatImage:
     shape = (camera.height_px, camera.width_px)
     nan = np.full(shape, np.nan, np.float32)
     return SplatImage(
@@ -184,11 +247,13 @@ def _nothing(count: int, camera: SplatCamera, background: Background) -> SplatIm
         depth_sum=np.zeros(shape, np.float32),
         visible=np.zeros(count, dtype=bool),
         dropped=count,
-        statistics=DepthStatistics(nan, nan.copy()),
+        statistics=DepthStatistics(nan, nan.copy()) if depth_statistics else None,
     )
 
 
-def _gradients(count: int, rows: np.ndarray, values: dict[str, np.ndarray], norm: np.ndarray) -> SplatGradients:
+def _gradients(
+    count: int, rows: np.ndarray, values: dict[str, np.ndarray], norm: np.ndarray, twist: np.ndarray
+) -> SplatGradients:
     def spread(value: np.ndarray | None, *tail: int) -> np.ndarray:
         out = np.zeros((count, *tail), dtype=np.float32)
         if value is not None:
@@ -202,5 +267,5 @@ def _gradients(count: int, rows: np.ndarray, values: dict[str, np.ndarray], norm
         opacity_logits=spread(values.get("opacity_logits")),
         colors=spread(values.get("colors"), 3),
         mean2d_norm=spread(norm),
-        camera_twist=np.zeros(6),
+        camera_twist=np.nan_to_num(twist, nan=0.0, posinf=0.0, neginf=0.0),
     )
