@@ -56,6 +56,9 @@ def why_not() -> str | None:
 
 def gsplat_engine() -> Engine:
     """Gsplat on the current CUDA device. The first picture builds its extension where that is not done yet."""
+    from recon.gsplat_build import prepare_build
+
+    prepare_build()  # before gsplat is imported
     from gsplat import rasterization
 
     return Engine("cuda", rasterization, _statistics)
