@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
@@ -41,6 +42,50 @@ class FitResult:
     largest_pose_correction: tuple[float, float] = (0.0, 0.0)  # degrees, world units
 
 
+@runtime_checkable
+class FitState(Protocol):
+    """What the loop asks of the parameters that it fits, wherever they lie."""
+
+    poses: PoseCorrections
+
+    def step(self, view: View, index: int, progress: float, noise: SensorNoise, renderer: Renderer) -> float:
+        """One view: draw, compare, go back, move; returns the loss."""
+        ...
+
+    def densify(self, progress: float) -> int:
+        """One round of growth; returns how many splats joined."""
+        ...
+
+    def keep(self, views: Sequence[View], noise: SensorNoise) -> Bool[np.ndarray, "N"]:
+        """Gaussians that are no floaters."""
+        ...
+
+    def drop(self, rows: Bool[np.ndarray, "N"]) -> int:
+        """Remove rows; returns how many."""
+        ...
+
+    def model(self) -> SplatModel:
+        """A copy of the present model."""
+        ...
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A renderer whose device holds the parameters between steps."""
+
+    def fit_state(
+        self,
+        model: SplatModel,
+        gains: Float32[np.ndarray, "V 3"],
+        views: Sequence[View],
+        config: ReconstructConfig,
+        background: Background,
+        everywhere: bool,
+    ) -> FitState:
+        """The parameters on that device."""
+        ...
+
+
 def fit(
     model: SplatModel,
     gains: Float32[np.ndarray, "V 3"],
@@ -56,11 +101,13 @@ def fit(
 
     ``gains`` are the views' initial exposures. ``held_out`` views only decide when to stop. An empty model or no
     views come back as they are. Views without any sensor depth are filled with splats to their last static pixel.
+    A renderer that keeps parameters where it draws (``KeepsState``) does the steps itself, by the same schedule.
     """
     if not len(model.means_in_world) or not views or config.iterations == 0:
         return FitResult(model, 0, 0, ())
     everywhere = not any(np.isfinite(view.z_depth_m).any() for view in views)
-    state = _State(model, gains, views, config, background, everywhere)
+    make_state = renderer.fit_state if isinstance(renderer, KeepsState) else _State
+    state: FitState = make_state(model, gains, views, config, background, everywhere)
     scales = [[view.halved() for view in views], list(views)]
     rng = np.random.default_rng(config.seed)
     order = np.zeros(0, dtype=np.int64)
@@ -133,7 +180,7 @@ class _State:
         self.pull = np.zeros(count, dtype=np.float32)  # sum of gradients by the centre on the picture, and how many
         self.seen = np.zeros(count, dtype=np.int64)
         self.exposures = Exposures(gains)
-        self.poses = PoseCorrections(len(gains), _typical_depth(model, views))
+        self.poses = PoseCorrections(len(gains), typical_depth(model, views))
         self.rng = np.random.default_rng([config.seed, 1])
 
     def shapes(self) -> Shapes:
@@ -163,7 +210,7 @@ class _State:
         """One view: draw, compare, go back, move."""
         config = self.config
         pose = self.poses.world_from_camera(index, view.world_from_camera)
-        degree = min(config.sh_degree, int(progress / config.sh_step_share)) if config.sh_step_share > 0 else None
+        degree = used_degree(config, progress)
         directions = self.values[:, MEANS] - pose[:3, 3].astype(np.float32)
         colours = eval_sh(self.sh(), directions, degree)
         shapes = self.shapes()
@@ -291,7 +338,12 @@ def _sh(values: Float32[np.ndarray, "N C"]) -> Float32[np.ndarray, "N K 3"]:
     return np.asarray(values[:, SH].reshape(len(values), -1, 3))
 
 
-def _typical_depth(model: SplatModel, views: Sequence[View]) -> float:
+def used_degree(config: ReconstructConfig, progress: float) -> int | None:
+    """Degree of colour at a share of the iterations; None is all that the model holds."""
+    return min(config.sh_degree, int(progress / config.sh_step_share)) if config.sh_step_share > 0 else None
+
+
+def typical_depth(model: SplatModel, views: Sequence[View]) -> float:
     """Median distance of the splats from a view in the middle of the list."""
     view = views[len(views) // 2]
     z = (model.means_in_world - view.world_from_camera[:3, 3]) @ view.world_from_camera[:3, 2]
