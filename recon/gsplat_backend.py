@@ -5,17 +5,19 @@ gsplat measures pixels with the first centre at (0.5, 0.5): the principal point 
 """
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
 from cuda_kernels.splat import DepthStatistics, SplatCamera, SplatGradients, SplatImage
+from recon.config import ReconstructConfig
 from recon.model import good_rows
 from recon.records import SplatModel
 from recon.renderer import Background, Gaussians
+from recon.views import View
 
 _PARAMETERS = ("means_in_world", "quats_wxyz", "log_scales", "opacity_logits", "colors")
 _PIXEL_SHIFT = 0.5  # gsplat's first pixel centre
@@ -154,7 +156,7 @@ def twist_gradient(
 class GsplatRenderer:
     """``gsplat.rasterization`` with autograd; arrays go to the device and back on every call.
 
-    A fit does not use this at every step: ``recon.gsplat_fit`` keeps its tensors on the device.
+    A fit does not draw with this: ``fit_state`` keeps its tensors on the device.
     """
 
     name = "gsplat"
@@ -162,6 +164,20 @@ class GsplatRenderer:
     def __init__(self, engine: Engine | None = None) -> None:
         """``engine``: who draws; gsplat on the CUDA device if None."""
         self.engine = engine or gsplat_engine()
+
+    def fit_state(
+        self,
+        model: SplatModel,
+        gains: Float32[np.ndarray, "V 3"],
+        views: Sequence[View],
+        config: ReconstructConfig,
+        background: Background,
+        everywhere: bool,
+    ) -> Any:
+        """See ``recon.fit.KeepsState``; a ``recon.gsplat_fit.DeviceState``."""
+        from recon.gsplat_fit import DeviceState
+
+        return DeviceState(self.engine, model, gains, views, config, background, everywhere)
 
     def forward(
         self, gaussians: Gaussians, camera: SplatCamera, background: Background, depth_statistics: bool = False
