@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 OUT ?= out/demo
 ROOMS := cuda_kernels geo recon tracking lifting spatial_qa egospatial
 
-.PHONY: help setup demo test lint types imports docs bench check accept-1 accept-2 clean
+.PHONY: help setup demo test lint types imports docs bench check accept-1 accept-2 gpu-check gpu-compile clean
 help:
-	@echo "make demo | test | lint | types | imports | docs | bench | check | accept-1 accept-2 [ONLY=A] | clean"
+	@echo "make demo | test | lint | types | imports | docs | bench | check | accept-1 accept-2 [ONLY=A] | gpu-check gpu-compile | clean"
 
 setup:
 	@$(PYTHON) tools/setup_env.py --venv $(VENV)
@@ -41,6 +41,12 @@ accept-1: setup
 
 accept-2: setup
 	$(BIN)/python benchmarks/accept_2.py $(if $(ONLY),--only $(ONLY))
+
+gpu-check:
+	PYTHON=$(BIN)/python sh tools/gpu_check.sh
+
+gpu-compile:
+	$(BIN)/python tools/ptx_check.py
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .accept out
