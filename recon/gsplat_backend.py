@@ -26,10 +26,15 @@ _TILE_PX = 16
 
 @dataclass(frozen=True)
 class Engine:
-    """Who draws tensors: where they lie, a function called like ``gsplat.rasterization``, and its depth statistics."""
+    """Who draws tensors, and where they lie.
+
+    ``rasterization`` is called like ``gsplat.rasterization``; ``fisheye`` takes means, quats, scales, opacities,
+    colours, camera_from_world (a tensor) and the camera, and gives the same three things as "RGB+D" does.
+    """
 
     device: str
     rasterization: Callable[..., tuple[Any, Any, dict[str, Any]]]
+    fisheye: Callable[..., tuple[Any, Any, dict[str, Any]]]
     depth_statistics: Callable[[dict[str, Any], SplatCamera], DepthStatistics]
 
 
@@ -63,7 +68,9 @@ def gsplat_engine() -> Engine:
     prepare_build()  # before gsplat is imported
     from gsplat import rasterization
 
-    return Engine("cuda", rasterization, _statistics)
+    from recon.torch_fisheye import blend_with_gsplat
+
+    return Engine("cuda", rasterization, blend_with_gsplat, _statistics)
 
 
 def _statistics(info: dict[str, Any], camera: SplatCamera) -> DepthStatistics:
@@ -106,32 +113,40 @@ def draw(
         background: Colour behind everything.
         sh_degree: Degree up to which the harmonics count.
         pose_gradient: Whether ``Drawn.camera_from_world`` takes part in the graph.
+
+    Raises:
+        ReconError: spherical harmonics for a fisheye.
     """
     import torch
 
-    intrinsics = [
-        [camera.fx_px, 0, camera.cx_px + _PIXEL_SHIFT],
-        [0, camera.fy_px, camera.cy_px + _PIXEL_SHIFT],
-        [0, 0, 1],
-    ]
     pose = torch.as_tensor(camera.camera_from_world, dtype=torch.float32, device=engine.device).clone()
     pose.requires_grad_(pose_gradient)
-    drawn, alpha, info = engine.rasterization(
-        means=means,
-        quats=quats,
-        scales=scales,
-        opacities=opacities,
-        colors=colors,
-        viewmats=pose[None],
-        Ks=torch.tensor(intrinsics, dtype=torch.float32, device=engine.device)[None],
-        width=camera.width_px,
-        height=camera.height_px,
-        near_plane=camera.near_m,
-        sh_degree=sh_degree,
-        render_mode="RGB+D",
-        packed=False,
-        tile_size=_TILE_PX,
-    )
+    if camera.kb4 is not None:
+        if sh_degree is not None:
+            raise ReconError("a fisheye view takes colours, not spherical harmonics; evaluate them first")
+        drawn, alpha, info = engine.fisheye(means, quats, scales, opacities, colors, pose, camera)
+    else:
+        intrinsics = [
+            [camera.fx_px, 0, camera.cx_px + _PIXEL_SHIFT],
+            [0, camera.fy_px, camera.cy_px + _PIXEL_SHIFT],
+            [0, 0, 1],
+        ]
+        drawn, alpha, info = engine.rasterization(
+            means=means,
+            quats=quats,
+            scales=scales,
+            opacities=opacities,
+            colors=colors,
+            viewmats=pose[None],
+            Ks=torch.tensor(intrinsics, dtype=torch.float32, device=engine.device)[None],
+            width=camera.width_px,
+            height=camera.height_px,
+            near_plane=camera.near_m,
+            sh_degree=sh_degree,
+            render_mode="RGB+D",
+            packed=False,
+            tile_size=_TILE_PX,
+        )
     # the background is blended here, so that one background serves colour and depth channels of any gsplat version
     alpha = alpha[0, ..., 0]
     paper = torch.tensor(background, dtype=torch.float32, device=engine.device)
@@ -216,6 +231,7 @@ class GsplatRenderer:
             dropped=count - len(rows),
             statistics=self.engine.depth_statistics(drawn.info, camera) if depth_statistics else None,
             saved=(tensors, rows, drawn),
+            along_ray=camera.kb4 is not None,
         )
 
     def backward(
@@ -267,6 +283,7 @@ def _nothing(count: int, camera: SplatCamera, background: Background, depth_stat
         visible=np.zeros(count, dtype=bool),
         dropped=count,
         statistics=DepthStatistics(nan, nan.copy()) if depth_statistics else None,
+        along_ray=camera.kb4 is not None,
     )
 
 

@@ -4,6 +4,7 @@ It lets torch differentiate through the CPU's rasteriser, and everything written
 Import this module where it is used only: it imports torch.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ _EPSILON = 1e-7  # opacities are kept this far from 0 and 1, where their logits 
 
 def cpu_engine() -> Engine:
     """The CPU's rasteriser in gsplat's place."""
-    return Engine("cpu", cpu_rasterization, _statistics)
+    return Engine("cpu", cpu_rasterization, _cpu_fisheye, _statistics)
 
 
 def cpu_rasterization(
@@ -61,23 +62,40 @@ def cpu_rasterization(
     k = Ks[0].detach().double().numpy()
     if k[0, 1]:
         raise ReconError(f"K has skew {k[0, 1]}; undistort to a camera without skew first")
-    numbers = k[0, 0], k[1, 1], k[0, 2] - _PIXEL_SHIFT, k[1, 2] - _PIXEL_SHIFT
-    placed = (*map(float, numbers), width, height)
-    means2d = torch.zeros(1, len(means), 2, requires_grad=torch.is_grad_enabled())
-    info: dict[str, Any] = {}
-    rgb, alpha, depth = _Rasterize.apply(
-        means, quats, scales, opacities, colors, viewmats[0], means2d, placed, near_plane, sh_degree, info
-    )
-    image: SplatImage = info["image"]
-    info.update(
-        width=width, height=height, n_cameras=1, gaussian_ids=None, means2d=means2d, tile_size=16,
-        radii=torch.from_numpy(np.repeat(image.visible.astype(np.int32)[None, :, None], 2, axis=2)),
-    )  # fmt: skip
+    fx, fy, cx, cy = map(float, (k[0, 0], k[1, 1], k[0, 2] - _PIXEL_SHIFT, k[1, 2] - _PIXEL_SHIFT))
+    camera = SplatCamera(fx, fy, cx, cy, width, height, np.eye(4), near_plane)
+    rgb, alpha, depth, info = _drawn(means, quats, scales, opacities, colors, viewmats[0], camera, sh_degree)
     if render_mode == "RGB":
         return rgb[None], alpha[None, ..., None], info
     if render_mode == "RGB+ED":
         depth = depth / alpha.clamp(min=1e-10)
     return torch.cat([rgb, depth[..., None]], dim=-1)[None], alpha[None, ..., None], info
+
+
+def _cpu_fisheye(
+    means: Any, quats: Any, scales: Any, opacities: Any, colors: Any, camera_from_world: Any, camera: SplatCamera
+) -> tuple[Any, Any, dict[str, Any]]:
+    """See ``recon.torch_fisheye.blend_with_gsplat``."""
+    rgb, alpha, depth, info = _drawn(means, quats, scales, opacities, colors, camera_from_world, camera, None)
+    return torch.cat([rgb, depth[..., None]], dim=-1)[None], alpha[None, ..., None], info
+
+
+def _drawn(
+    means: Any, quats: Any, scales: Any, opacities: Any, colors: Any, camera_from_world: Any, camera: SplatCamera,
+    sh_degree: int | None,
+) -> tuple[Any, Any, Any, dict[str, Any]]:  # fmt: skip
+    """Colour, alpha, accumulated depth and gsplat's "info"; ``camera_from_world`` stands for the camera's own."""
+    means2d = torch.zeros(1, len(means), 2, requires_grad=torch.is_grad_enabled())
+    info: dict[str, Any] = {}
+    rgb, alpha, depth = _Rasterize.apply(
+        means, quats, scales, opacities, colors, camera_from_world, means2d, camera, sh_degree, info
+    )
+    image: SplatImage = info["image"]
+    info.update(
+        width=camera.width_px, height=camera.height_px, n_cameras=1, gaussian_ids=None, means2d=means2d, tile_size=16,
+        radii=torch.from_numpy(np.repeat(image.visible.astype(np.int32)[None, :, None], 2, axis=2)),
+    )  # fmt: skip
+    return rgb, alpha, depth, info
 
 
 def _statistics(info: dict[str, Any], camera: SplatCamera) -> DepthStatistics:
@@ -102,15 +120,13 @@ class _Rasterize(torch.autograd.Function):  # type: ignore[misc]
         colors: Any,
         camera_from_world: Any,
         means2d: Any,
-        placed: tuple[Any, ...],
-        near_m: float,
+        camera: SplatCamera,
         sh_degree: int | None,
         info: dict[str, Any],
     ) -> tuple[Any, Any, Any]:
         arrays = [t.detach().numpy() for t in (means, quats, scales, opacities, colors)]
         pose = camera_from_world.detach().double().numpy()
-        fx, fy, cx, cy, width, height = placed
-        camera = SplatCamera(fx, fy, cx, cy, width, height, pose, near_m)
+        camera = replace(camera, camera_from_world=pose)
         opacity = np.clip(arrays[3].astype(np.float64), _EPSILON, 1 - _EPSILON)
         logits = np.log(opacity / (1 - opacity)).astype(np.float32)
         paint, directions = arrays[4], np.zeros_like(arrays[0])
@@ -139,7 +155,7 @@ class _Rasterize(torch.autograd.Function):  # type: ignore[misc]
         d_means2d = np.stack([slopes.mean2d_norm, np.zeros_like(slopes.mean2d_norm)], axis=1)[None]
         arrays = (d_means, slopes.quats_wxyz, d_scales, d_opacities, d_colors, _d_pose(slopes.camera_twist, ctx.pose))
         tensors = [torch.from_numpy(np.ascontiguousarray(a, dtype=np.float32)) for a in (*arrays, d_means2d)]
-        return (*tensors, None, None, None, None)
+        return (*tensors, None, None, None)
 
 
 def _d_pose(twist: np.ndarray, camera_from_world: np.ndarray) -> np.ndarray:
