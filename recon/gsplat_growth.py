@@ -57,6 +57,7 @@ class Growth:
             self.strategy.cap_max = count + room  # gsplat itself adds at most 5 % a round
         else:
             self.strategy.grow_grad2d = self._threshold(room)
+            info = {**info, "radii": torch.zeros_like(info["radii"])}  # the last step has been noted already
         self._call(_REFINE, info, 0.0)
         self._trim()
         return len(self.params["means"]) - count
