@@ -175,7 +175,14 @@ def main():
     parser.add_argument("--quick", action="store_true", help="three random scenes only")
     parser.add_argument("--torch", action="store_true", help="gsplat's torch reference at 10k, 256 px too")
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    args = parser.parse_args()
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: gsplat, see splat_cuda.py")
+    args, others = parser.parse_known_args()
+    if args.device == "cuda":
+        from benchmarks.splat_cuda import main as on_cuda
+
+        sys.exit(on_cuda([*others, "--repeats", str(args.repeats), *["--quick"] * args.quick]))
+    if others:
+        parser.error(f"unknown: {' '.join(others)}")
     from benchmarks.splat_fit import fit_iterations, import_to_first_image
 
     wall, cpu = import_to_first_image()
