@@ -58,7 +58,11 @@ def why_not() -> str | None:
         return "torch is not installed"
     import torch
 
-    return None if torch.cuda.is_available() else "torch sees no CUDA device"
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA device"
+    from recon.gsplat_build import no_build_here
+
+    return no_build_here()
 
 
 def gsplat_engine() -> Engine:

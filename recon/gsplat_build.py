@@ -48,6 +48,32 @@ def build_settings(
     return settings
 
 
+def why_no_build(
+    built: bool, nvcc: Path | None, given: Mapping[str, str], toolkits: Sequence[Path] = _TOOLKITS
+) -> str | None:
+    """Why gsplat's CUDA code can be neither loaded nor built, or None if it can.
+
+    Args:
+        built: Whether gsplat brings its code built (a wheel for one torch and CUDA).
+        nvcc: The compiler on the path, None if there is none.
+        given: The environment.
+        toolkits: Where else a toolkit may lie.
+    """
+    if built or nvcc is not None:
+        return None
+    homes = [Path(given[name]) for name in ("CUDA_HOME", "CUDA_PATH") if given.get(name)] + list(toolkits)
+    if any((home / "bin" / "nvcc").exists() for home in homes):
+        return None
+    return "gsplat's CUDA code is not built and there is no CUDA compiler (nvcc) to build it"
+
+
+def no_build_here() -> str | None:
+    """``why_no_build`` of this machine. Imports gsplat, builds nothing."""
+    nvcc = shutil.which("nvcc")
+    built = importlib.util.find_spec("gsplat.csrc") is not None
+    return why_no_build(built, Path(nvcc) if nvcc else None, os.environ)
+
+
 def prepare_build() -> None:
     """Set these variables for this process. Needs a CUDA device."""
     import torch

@@ -1,6 +1,6 @@
 """What is set for gsplat's build, and what is left alone."""
 
-from recon.gsplat_build import build_settings
+from recon.gsplat_build import build_settings, no_build_here, why_no_build
 
 
 def toolkit(root, *headers):
@@ -47,3 +47,17 @@ def test_what_the_user_has_set_stays(tmp_path):
 
 def test_without_a_compiler_nothing_is_made_up():
     assert build_settings((9, 0), 0, None, [], {}, toolkits=[]) == {"TORCH_CUDA_ARCH_LIST": "9.0", "MAX_JOBS": "1"}
+
+
+def test_without_code_and_without_a_compiler_gsplat_is_not_chosen(tmp_path):
+    assert "no CUDA compiler" in why_no_build(False, None, {}, toolkits=[])
+    assert why_no_build(True, None, {}, toolkits=[]) is None
+    assert why_no_build(False, tmp_path / "nvcc", {}, toolkits=[]) is None
+    home = toolkit(tmp_path / "cuda")
+    assert why_no_build(False, None, {"CUDA_HOME": str(home)}, toolkits=[]) is None
+    assert why_no_build(False, None, {}, toolkits=[home]) is None
+
+
+def test_looking_builds_nothing(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert no_build_here() is None or "nvcc" in no_build_here()
