@@ -21,16 +21,11 @@ SCHEMA = "egospatial.config/1"
 class StoreConfig:
     """How results are stored."""
 
-    depth_unit_m: float = 0.0005
-    """Step of the stored uint16 depth: half a millimetre reaches 32.7 m. Not metric: chosen from the scene's size."""
-
     depth_frames_per_segment: int = 16
     """Depth frames that a kill can cost at most. Does not change results."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if not 0 < self.depth_unit_m <= 1:
-            raise ConfigError(f"setting store.depth_unit_m = {self.depth_unit_m}: expected 0 < unit <= 1 m.")
         if self.depth_frames_per_segment < 1:
             raise ConfigError("setting store.depth_frames_per_segment: expected at least 1 frame.")
 
@@ -53,8 +48,6 @@ class RunConfig:
         if name in ("track", "lift"):  # they look at depth through the depth stage's eyes
             names = ("width_px", "sensor_tolerance_ms", "min_sensor_z_m", "max_sensor_z_m")
             settings["depth"] = {key: getattr(self.depth, key) for key in names}
-        if name == "depth":
-            settings["unit_m"] = self.store.depth_unit_m
         return settings
 
 

@@ -199,7 +199,7 @@ def _write_depth(
     import cv2
 
     for frame in kept:
-        stored = geometry_file.encode_depth(reader.read(frame), reader.unit_m)[0]
+        stored = geometry_file.linear_counts(reader.read(frame), reader.unit_m)[0]
         names[frame] = f"depth/{frame:06d}.png"
         write_bytes(part / f"depth/{frame:06d}.png", cv2.imencode(".png", stored)[1].tobytes())
     return names, reader.unit_m * scale

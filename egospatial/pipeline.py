@@ -21,6 +21,7 @@ from egospatial.store import (
     trajectories_file,
 )  # fmt: skip
 from egospatial.store.atomic import missing
+from egospatial.store.depth_coding import DepthCoding
 from egospatial.workbench import Workbench, question_scene, without_moving_depth
 from geo.cameras import PinholeCamera
 from recon.records import DepthFrame, Reconstruction
@@ -29,6 +30,7 @@ from tracking.records import TrackSet
 if TYPE_CHECKING:
     from recon.scene_depth import SceneDepth
 
+_ROOM = 4.0  # reach in metres of the scene that the stored depth's codes are laid out for
 STAGE_NAMES = ("rectify", "reconstruct", "track", "lift", "depth", "ask")
 
 
@@ -39,7 +41,13 @@ def stages_for(bench: Workbench) -> tuple[Stage, ...]:
         Stage("reconstruct", ("rectify",), lambda f, key, p: _reconstruct(bench, p), reconstruct_digest),
         Stage("track", ("rectify", "reconstruct"), lambda f, key, p: _track(bench, key, p), track_digest, version=2),
         Stage("lift", ("reconstruct", "track"), lambda f, key, p: _lift(bench, p), lift_digest, version=2),
-        Stage("depth", ("reconstruct", "lift"), lambda f, key, p: _depth(bench, key, p), geometry_file.depth_digest),
+        Stage(
+            "depth",
+            ("reconstruct", "lift"),
+            lambda f, key, p: _depth(bench, key, p),
+            geometry_file.depth_digest,
+            version=2,
+        ),
         Stage("ask", ("lift",), lambda f, key, p: _ask(bench), ask_digest),
     )
 
@@ -148,31 +156,30 @@ def _lift(bench: Workbench, progress: Progress) -> StageNotes:
 def _depth(bench: Workbench, key: str, progress: Progress) -> StageNotes:
     from recon.fuse import fuse_frames
 
-    reconstruction, moving = bench.reconstruction, bench.lifted.moving_depth
+    reconstruction = bench.reconstruction
 
     def produce(frames: Sequence[int]) -> Iterable[DepthFrame]:
-        settings = bench.config.depth
-        return fuse_frames(bench.canonical, reconstruction, moving, settings, start=frames[0], stop=frames[-1] + 1)
+        start, stop = frames[0], frames[-1] + 1
+        moving = trajectories_file.read_moving(bench.folder, start, stop)
+        return fuse_frames(bench.canonical, reconstruction, moving, bench.config.depth, start=start, stop=stop)
 
-    unit_m = depth_unit(bench, reconstruction)
-    too_deep = depth_segments.write_depth(
-        bench.folder, depth_camera(bench), len(bench.canonical.timestamps_ns), produce, key, unit_m,
+    coding = depth_coding(bench, reconstruction)
+    out_of_reach = depth_segments.write_depth(
+        bench.folder, depth_camera(bench), len(bench.canonical.timestamps_ns), produce, key, coding,
         bench.config.store.depth_frames_per_segment, progress,
     )  # fmt: skip
-    warnings = [f"{too_deep} depth pixels beyond {65535 * unit_m:.1f} were stored as none"] if too_deep else []
-    return StageNotes(warnings, {"unit_m": unit_m})
+    reach = f"nearer than {coding.first_z:.3g} or beyond {coding.farthest:.3g}"
+    return StageNotes([f"{out_of_reach} depth pixels {reach} were stored as none"] if out_of_reach else [])
 
 
-def depth_unit(bench: Workbench, reconstruction: Reconstruction) -> float:
-    """Step of the stored depth: as set for metric recordings; else a power of two that suits the scene's size."""
-    if bench.canonical.world.metric:
-        return bench.config.store.depth_unit_m
+def depth_coding(bench: Workbench, reconstruction: Reconstruction) -> DepthCoding:
+    """How depth is stored: as it is for metric recordings; else moved by a power of two that suits the scene's size."""
     means = np.asarray(reconstruction.model.means_in_world, dtype=np.float64)
     origins = bench.canonical.world_from_camera[bench.canonical.pose_valid, :3, 3]
-    if len(means) == 0 or len(origins) == 0:
-        return bench.config.store.depth_unit_m
+    if bench.canonical.world.metric or len(means) == 0 or len(origins) == 0:
+        return DepthCoding()
     reach = float(np.quantile(np.linalg.norm(means - np.median(origins, axis=0), axis=1), 0.999))
-    return float(2.0 ** np.ceil(np.log2(max(reach, 1e-9) * 4 / 65535)))
+    return DepthCoding().scaled(float(2.0 ** np.round(np.log2(max(reach, 1e-9) / _ROOM))))
 
 
 def _ask(bench: Workbench) -> StageNotes:

@@ -34,10 +34,41 @@ class RenderedView:
 
 
 @dataclass(frozen=True)
+class PackedMasks:
+    """Masks of many frames at one bit a pixel, each unpacked when asked for: an eighth of the memory."""
+
+    packed: UInt8[np.ndarray, "N h bytes"]  # rows padded to bytes, first pixel in the highest bit
+    width_px: int
+
+    @classmethod
+    def of(cls, masks: Bool[np.ndarray, "N h w"]) -> "PackedMasks":
+        """Pack masks."""
+        return cls(np.packbits(masks, axis=-1), masks.shape[-1])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Frames, height, width."""
+        return (self.packed.shape[0], self.packed.shape[1], self.width_px)
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.packed)
+
+    def __getitem__(self, frame: int) -> Bool[np.ndarray, "h w"]:
+        """Mask of a frame."""
+        return np.unpackbits(self.packed[frame], axis=-1, count=self.width_px).astype(bool)
+
+    def mean(self) -> float:
+        """Share of all pixels that is masked; NaN without any."""
+        pixels, ones = int(np.prod(self.shape)), sum(int(self[frame].sum()) for frame in range(len(self)))
+        return ones / pixels if pixels else float("nan")
+
+
+@dataclass(frozen=True)
 class DynamicMasks:
     """Where something may move, from 2D evidence alone; low resolution, True = do not trust as static."""
 
-    masks: Bool[np.ndarray, "N h w"]
+    masks: Bool[np.ndarray, "N h w"] | PackedMasks
 
     def at(self, frame: int, size_wh_px: tuple[int, int]) -> Bool[np.ndarray, "H W"]:
         """Mask of a frame, nearest-neighbour resized to a size."""
@@ -87,6 +118,34 @@ class DepthOrigin(enum.IntEnum):
     SENSOR = 2
     BOTH = 3
     OBJECT = 4
+    PROVIDED = 5  # from a folder or the user's own network
+
+
+class AlignmentOutcome(enum.IntEnum):
+    """How a frame's provided depth was taken, or why not."""
+
+    NOT_ASKED = 0  # no source of depth, or nothing left to fill
+    USED = 1
+    MISSING = 2  # the source has no depth for this frame
+    TOO_FEW_ANCHORS = 3
+    ANCHORS_TOO_ALIKE = 4  # all at about one depth: scale and shift cannot be told apart
+    WRONG_DIRECTION = 5  # values fall where they should rise: depth given as disparity, or the other way round
+    RESIDUAL_TOO_LARGE = 6
+
+
+@dataclass(frozen=True)
+class DepthAlignment:
+    """How provided values became depth in one frame.
+
+    Metric and affine depth: z = scale * value + shift; disparity: 1 / z = scale * value + shift. Metric depth has scale
+    1 and shift 0 and is only compared. ``residual``: median |z - anchor| / anchor over all anchors; NaN without any.
+    """
+
+    outcome: AlignmentOutcome
+    scale: float = float("nan")
+    shift: float = float("nan")
+    residual: float = float("nan")
+    anchors: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +155,7 @@ class DepthFrame:
     z_depth_m: Float32[np.ndarray, "h w"]
     sigma_m: Float32[np.ndarray, "h w"]
     origin: UInt8[np.ndarray, "h w"]
+    alignment: DepthAlignment | None = None  # of provided depth, where a source was asked
 
 
 @dataclass(frozen=True)

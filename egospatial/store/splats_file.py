@@ -3,12 +3,10 @@
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
-
 from egospatial.errors import StoreError
 from egospatial.store import hdf5, layout
 from egospatial.store.atomic import atomic_path
-from recon.records import DynamicMasks, ReconReport, Reconstruction
+from recon.records import DynamicMasks, PackedMasks, ReconReport, Reconstruction
 
 SCHEMA = "egospatial.reconstruction/1"
 
@@ -20,9 +18,10 @@ def write(folder: Path, reconstruction: Reconstruction) -> None:
     with atomic_path(folder / layout.SPLATS) as temporary:
         write_splat_ply(temporary, reconstruction.model)
     with hdf5.create(folder / layout.RECONSTRUCTION, SCHEMA) as file:
-        masks = reconstruction.dynamic.masks
-        node = hdf5.put(file, "dynamic_masks", np.packbits(masks, axis=-1), compress=True)
-        node.attrs["width"] = masks.shape[-1]
+        given = reconstruction.dynamic.masks
+        masks = given if isinstance(given, PackedMasks) else PackedMasks.of(given)
+        node = hdf5.put(file, "dynamic_masks", masks.packed, compress=True)
+        node.attrs["width"] = masks.width_px
         node.attrs["meaning"] = "1 bit a pixel, rows padded to bytes, first pixel in the highest bit; 1 = may move"
         file.attrs["gaussians"] = len(reconstruction.model.means_in_world)
         hdf5.put_json(file, "report", asdict(replace(reconstruction.report, fit_seconds=float("nan"))))
@@ -43,8 +42,7 @@ def read(folder: Path) -> Reconstruction:
             f"{folder / layout.SPLATS}: {len(model.means_in_world)} splats, reconstruction.h5 belongs to {count}. "
             "Run the reconstruct stage again."
         )
-    masks = np.unpackbits(packed, axis=-1, count=width).astype(bool)
-    return Reconstruction(model, DynamicMasks(masks), _report(document))
+    return Reconstruction(model, DynamicMasks(PackedMasks(packed, width)), _report(document))
 
 
 def read_splats(folder: Path):  # type: ignore[no-untyped-def]

@@ -107,6 +107,19 @@ def _write_moving(group: Any, moving: MovingDepth) -> None:
     hdf5.put(group, "z_depth_m", np.concatenate([*depths, np.zeros(0, np.float32)]))
 
 
+def read_moving(folder: Path, start: int, stop: int) -> MovingDepth | None:
+    """Depth of moving objects in the frames from ``start`` up to ``stop`` alone, or None if lifting gave none."""
+    with hdf5.opened(folder / layout.TRAJECTORIES, SCHEMA) as file:
+        if "moving_depth" not in file:
+            return None
+        group = file["moving_depth"]
+        frames, object_ids, offsets = (hdf5.get(group, name) for name in ("frames", "object_ids", "offsets"))
+        rows = np.flatnonzero((frames >= start) & (frames < stop))
+        spans = [slice(int(offsets[row]), int(offsets[row + 1])) for row in rows]
+        pixels, depth = (tuple(group[name][span] for span in spans) for name in ("pixels_vu", "z_depth_m"))
+        return MovingDepth(frames[rows], object_ids[rows], pixels, depth)
+
+
 def _moving(group: Any) -> MovingDepth:
     offsets, pixels, depth = (hdf5.get(group, name) for name in ("offsets", "pixels_vu", "z_depth_m"))
     spans = list(itertools.pairwise(offsets))

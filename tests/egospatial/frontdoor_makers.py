@@ -186,4 +186,4 @@ def write_depth(folder: Path) -> None:
     """Depth of the six frames, beside the poses that are there."""
     from egospatial.store import depth_segments
 
-    depth_segments.write_depth(folder, camera().resized((20, 15)), 6, lambda n: map(depth_frame, n), "key", 0.0005, 4)
+    depth_segments.write_depth(folder, camera().resized((20, 15)), 6, lambda n: map(depth_frame, n), "key", None, 4)

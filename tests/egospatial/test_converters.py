@@ -113,7 +113,9 @@ def test_depth_is_in_the_unit_of_the_poses(finished, export, world):
     factor = SCALE if world == "original" else 1
     known = np.isfinite(stored) & np.isfinite(found)
     assert known.mean() > 0.9
-    np.testing.assert_allclose(found[known], factor * stored[known], rtol=1e-5)
+    np.testing.assert_allclose(
+        found[known], factor * stored[known], atol=factor * 0.000251
+    )  # half a step of the images
 
 
 def test_points_as_ply(finished, export):

@@ -59,7 +59,7 @@ def perfect(tmp_path_factory, simulated_small):
             z = truth.z_depth_m(frame)
             yield DepthFrame(z, np.full_like(z, 0.001), np.where(np.isfinite(z), 1, 0).astype(np.uint8))
 
-    depth_segments.write_depth(folder, truth.depth_camera, count, depth, "key", 0.0005)
+    depth_segments.write_depth(folder, truth.depth_camera, count, depth, "key")
     questions_file.write(folder, ask(question_scene(folder)))
     return folder
 
