@@ -48,6 +48,10 @@ class RunConfig:
         if name in ("track", "lift"):  # they look at depth through the depth stage's eyes
             names = ("width_px", "sensor_tolerance_ms", "min_sensor_z_m", "max_sensor_z_m")
             settings["depth"] = {key: getattr(self.depth, key) for key in names}
+        if name == "reconstruct" and self.depth.folder_as_sensor:
+            settings["sensor"] = {
+                key: value for key, value in plain(self.depth).items() if key.startswith(("folder", "provided"))
+            }
         return settings
 
 

@@ -24,7 +24,7 @@ from egospatial.store.atomic import missing
 from egospatial.store.depth_coding import DepthCoding
 from egospatial.workbench import Workbench, question_scene, without_moving_depth
 from geo.cameras import PinholeCamera
-from recon.records import DepthFrame, Reconstruction
+from recon.records import AlignmentOutcome, DepthFrame, Reconstruction
 from tracking.records import TrackSet
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def ask_digest(folder: Path) -> str:
 def _reconstruct(bench: Workbench, progress: Progress) -> StageNotes:
     from recon.reconstruct import reconstruct
 
-    result = reconstruct(bench.canonical, bench.config.reconstruct, progress)
+    result = reconstruct(bench.scene_recording, bench.config.reconstruct, progress)
     splats_file.write(bench.folder, result)
     bench.forget()
     report = result.report
@@ -98,7 +98,7 @@ def _scene_depth(bench: Workbench, cache_frames: int = 16) -> "SceneDepth":
 
     settings = bench.config.depth
     return SceneDepth(
-        bench.canonical,
+        bench.scene_recording,
         bench.reconstruction,
         depth_camera(bench),
         cache_frames,
@@ -132,7 +132,7 @@ def _track_objects(bench: Workbench, key: str, progress: Progress) -> TrackSet:
     """Object by object, each stored when it is done: a killed run tracks only what is left."""
     from tracking.track import assemble, track_objects
 
-    canonical, done, results = bench.canonical, track_segments.read_all(bench.folder, key), []
+    canonical, done, results = bench.scene_recording, track_segments.read_all(bench.folder, key), []
     found = track_objects(canonical, _scene_depth(bench), bench.narrations, bench.config.track, progress, done)
     for result in found:
         if result.plan.object_id not in done:
@@ -144,7 +144,7 @@ def _track_objects(bench: Workbench, key: str, progress: Progress) -> TrackSet:
 def _lift(bench: Workbench, progress: Progress) -> StageNotes:
     from lifting.lift import lift
 
-    lifted = lift(bench.canonical, _scene_depth(bench), bench.tracks, bench.config.lift, progress)
+    lifted = lift(bench.scene_recording, _scene_depth(bench), bench.tracks, bench.config.lift, progress)
     trajectories_file.write(bench.folder, lifted)
     bench.forget()
     return StageNotes(
@@ -157,11 +157,14 @@ def _depth(bench: Workbench, key: str, progress: Progress) -> StageNotes:
     from recon.fuse import fuse_frames
 
     reconstruction = bench.reconstruction
+    provided = None if bench.config.depth.folder_as_sensor else bench.provided
 
     def produce(frames: Sequence[int]) -> Iterable[DepthFrame]:
         start, stop = frames[0], frames[-1] + 1
         moving = trajectories_file.read_moving(bench.folder, start, stop)
-        return fuse_frames(bench.canonical, reconstruction, moving, bench.config.depth, start=start, stop=stop)
+        return fuse_frames(
+            bench.scene_recording, reconstruction, moving, bench.config.depth, start=start, stop=stop, provided=provided
+        )
 
     coding = depth_coding(bench, reconstruction)
     out_of_reach = depth_segments.write_depth(
@@ -169,7 +172,25 @@ def _depth(bench: Workbench, key: str, progress: Progress) -> StageNotes:
         bench.config.store.depth_frames_per_segment, progress,
     )  # fmt: skip
     reach = f"nearer than {coding.first_z:.3g} or beyond {coding.farthest:.3g}"
-    return StageNotes([f"{out_of_reach} depth pixels {reach} were stored as none"] if out_of_reach else [])
+    warnings = [f"{out_of_reach} depth pixels {reach} were stored as none"] if out_of_reach else []
+    return _with_provided_notes(bench, StageNotes(warnings))
+
+
+def _with_provided_notes(bench: Workbench, notes: StageNotes) -> StageNotes:
+    """What became of provided depth: frames by outcome, and the median of their residuals."""
+    table = geometry_file.DepthReader(bench.folder).provided
+    if table is None:
+        return notes
+    counts = {kind.name.lower(): count for kind, count in table.counts().items() if count and kind}
+    residuals = table.residual[np.isfinite(table.residual) & (table.outcome == AlignmentOutcome.USED)]
+    notes.measurements.update(
+        provided=counts, provided_residual_median=float(np.median(residuals)) if len(residuals) else float("nan")
+    )
+    refused = {name: count for name, count in counts.items() if name != "used"}
+    if refused:
+        told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in refused.items())
+        notes.warnings.append(f"provided depth was not used in some frames: {told}")
+    return notes
 
 
 def depth_coding(bench: Workbench, reconstruction: Reconstruction) -> DepthCoding:

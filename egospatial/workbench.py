@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from egospatial.config import RunConfig
 from egospatial.errors import FrontDoorError
 from egospatial.hashing import digest_of, files_identity
 from egospatial.selection import Selection, grounded_frames, select_canonical, select_narrations
 from egospatial.store import geometry_file, recording_file, splats_file, tracks_file, trajectories_file
+from geo import se3
 from geo.recording import CanonicalRecording, Recording, with_reference
 from lifting.records import Lifted
+from recon.depth_sources import ProvidedDepth, with_provided_sensor
+from recon.depth_sources.folder import numbered_files
 from recon.records import Reconstruction
 from spatial_qa.records import QuestionScene
 from tracking.records import NarrationSet, TrackSet
@@ -106,10 +110,45 @@ class Workbench:
         if self.chosen_camera is not None:
             chosen["camera"] = self.chosen_camera
         narrations = self.narrations_path
-        return {
+        inputs = {
             "rectify": {**files_identity(files), **chosen},
             "track": files_identity([] if narrations is None else [narrations]),
         }
+        folder = self._depth_folder_identity()
+        if folder is not None:
+            inputs["reconstruct" if self.config.depth.folder_as_sensor else "depth"] = folder
+        return inputs
+
+    def _depth_folder_identity(self) -> dict[str, Any] | None:
+        """Names, sizes and times of the files of provided depth: too many to read them all before every run."""
+        layout = self.config.depth.folder_layout()
+        if layout is None:
+            return None
+        files = [(path.name, path.stat()) for path in numbered_files(layout).values()]
+        rows = sorted((name, status.st_size, status.st_mtime_ns) for name, status in files)
+        return {"files": len(rows), "bytes": sum(row[1] for row in rows), "digest": digest_of(rows)}
+
+    @cached_property
+    def provided(self) -> ProvidedDepth | None:
+        """Depth that the user gives beside the recording; its scene points help where a frame knows too little."""
+        return self.config.depth.provided(self.canonical, self._points_in_world())
+
+    def _points_in_world(self) -> Float[np.ndarray, "P 3"] | None:
+        """Scene points in the canonical world."""
+        points = self.recording.points
+        if points is None:
+            return None
+        turned = self.canonical.world.world_from_source_world @ se3.inverse(
+            self.recording.world.world_from_source_world
+        )
+        return se3.transform_points(turned, points.points_in_world)
+
+    @cached_property
+    def scene_recording(self) -> CanonicalRecording:
+        """What the stages after rectify see: with provided depth as its sensor, where that is asked for."""
+        if self.provided is None or not self.config.depth.folder_as_sensor:
+            return self.canonical
+        return with_provided_sensor(self.canonical, self.provided)
 
     def forget(self) -> None:
         """Drop records that an earlier stage made, so that the next stage reads what was stored."""

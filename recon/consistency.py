@@ -166,7 +166,8 @@ def _surface_at(
     sampled = sample_depth(z_depth_m, pixels_xy)
     nearest = ndimage.minimum_filter(np.where(np.isfinite(z_depth_m), z_depth_m, np.inf), 3, mode="nearest")
     farthest = ndimage.maximum_filter(np.where(np.isfinite(z_depth_m), z_depth_m, -np.inf), 3, mode="nearest")
-    at: Int64[np.ndarray, "M 2"] = np.floor(pixels_xy + 0.5).astype(np.int64)
+    height, width = z_depth_m.shape
+    at: Int64[np.ndarray, "M 2"] = np.clip(np.floor(pixels_xy + 0.5).astype(np.int64), 0, [width - 1, height - 1])
     low, high = nearest[at[:, 1], at[:, 0]].astype(np.float64), farthest[at[:, 1], at[:, 0]].astype(np.float64)
     with np.errstate(invalid="ignore"):
         edge: Bool[np.ndarray, "M"] = high - low > MAX_REL_JUMP * low

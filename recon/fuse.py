@@ -1,12 +1,13 @@
 """The depth stage: static render, sensor and moving objects to one depth per pixel, with sigma and origin."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt8
 
 from geo.recording import CanonicalRecording
+from recon.depth_config import DepthConfig
+from recon.depth_sources import ProvidedDepth, fill_frame
 from recon.errors import ReconError
 from recon.holes import fill_between
 from recon.records import DepthFrame, DepthOrigin, MovingDepth, Reconstruction
@@ -14,40 +15,7 @@ from recon.render import surface_depth
 from recon.scene_depth import SceneDepth
 from recon.survey import Progress, small_camera
 
-
-@dataclass(frozen=True)
-class DepthConfig:
-    """What the depth stage does."""
-
-    width_px: int = 512
-    """Width of the stored depth; the height follows the canonical camera."""
-    choice: str = "edge"
-    """Static depth of a pixel: "expected", "median", or "edge" (median only where the ray meets two surfaces)."""
-    sensor_tolerance_ms: float = 60.0
-    """A depth image belongs to a frame if its time is within this."""
-    min_sensor_z_m: float = 0.15
-    """Sensor depth nearer than this is not used."""
-    max_sensor_z_m: float = 8.0
-    """Sensor depth farther than this is not used."""
-    disagreement_sigmas: float = 4.0
-    """Static and sensor disagree beyond this many joint standard deviations..."""
-    disagreement_m: float = 0.015
-    """...plus this."""
-    disagreement_radius_px: int = 2
-    """Disagreement narrower than twice this plus one pixels is an edge, not something that moved."""
-    hole_px: int = 12
-    """Widest sensor hole on something moving that is filled between two supporting pixels."""
-    object_sigma_m: float = 0.01
-    """Standard deviation of depth that the lifted model gives for a moving object."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot be."""
-        if self.width_px < 1:
-            raise ReconError(f"depth.width_px is {self.width_px}; it must be at least 1")
-        if self.choice not in ("expected", "median", "edge"):
-            raise ReconError(f"depth.choice is {self.choice!r}; use expected, median or edge")
-        if not 0 < self.min_sensor_z_m < self.max_sensor_z_m:
-            raise ReconError("depth.min_sensor_z_m and max_sensor_z_m must be positive and in this order")
+__all__ = ["DepthConfig", "combine", "fuse_frame", "fuse_frames", "object_patch"]
 
 
 def fuse_frames(
@@ -59,13 +27,15 @@ def fuse_frames(
     start: int = 0,
     stop: int | None = None,
     progress: Progress | None = None,
+    provided: ProvidedDepth | None = None,
 ) -> Iterator[DepthFrame]:
     """Depth of frames ``start`` to ``stop`` (all by default), one at a time: memory does not grow with their number.
 
-    Every frame stands alone, so a range can be computed again, or in parts, with the same result.
+    Every frame stands alone, so a range can be computed again, or in parts, with the same result. ``provided`` depth (a
+    folder: ``DepthConfig.provided``; the user's network: ``recon.depth_sources.NetworkDepth``) fills what is left.
 
     Raises:
-        ReconError: the range lies outside the recording.
+        ReconError: the range lies outside the recording; provided depth cannot be read or does not fit.
     """
     config = config or DepthConfig()
     count = len(canonical.timestamps_ns)
@@ -81,7 +51,8 @@ def fuse_frames(
         sensor_range_m=(config.min_sensor_z_m, config.max_sensor_z_m),
     )
     for frame in range(start, stop):
-        yield fuse_frame(scene, frame, moving, config)
+        fused = fuse_frame(scene, frame, moving, config)
+        yield fused if provided is None else fill_frame(fused, frame, canonical, scene.camera, provided)
         if progress is not None:
             progress(frame + 1 - start, stop - start, "depth")
 
