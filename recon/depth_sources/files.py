@@ -48,13 +48,15 @@ def _npz(path: Path) -> RawDepth:
     if not zipfile.is_zipfile(path):
         raise ReconError(f"{path}: cannot be read as npz: it is no archive, or cut off")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             names = list(archive.files)
             depth_name = _only(names, path)
             sigma_name = next((name for name in _SIGMA_NAMES if name in names), None)
             values = archive[depth_name]
             sigma = None if sigma_name is None else archive[sigma_name]
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except ReconError:
+        raise
+    except Exception as error:  # damaged headers make zipfile and NumPy raise nearly anything
         raise ReconError(f"{path}: cannot be read as npz ({error}); is it cut off?") from error
     image = _image(values, path)
     return RawDepth(image, None if sigma is None else _image(sigma, path))
@@ -76,8 +78,9 @@ def _npy(path: Path) -> RawDepth:
     if zipfile.is_zipfile(path):
         raise ReconError(f"{path}: an archive with the ending of a single array; call it .npz")
     try:
-        values = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        with path.open("rb") as file:
+            values = np.load(file, allow_pickle=False)
+    except Exception as error:  # a damaged header makes NumPy raise nearly anything
         raise ReconError(f"{path}: cannot be read as npy ({error}); is it cut off?") from error
     return RawDepth(_image(values, path))
 

@@ -305,3 +305,33 @@ def test_a_resized_prediction_has_the_resized_camera_and_a_stated_one_counts():
 def test_a_prediction_of_another_shape_is_refused(prediction, message):
     with pytest.raises(ReconError, match=message):
         prediction.camera_for(PICTURE, "it")
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_fuzz_a_damaged_file_is_numbers_or_a_clear_error(tmp_path, ending):
+    """Bytes changed, cut out, doubled, cut off: an image of numbers or one of our errors, nothing else."""
+    path = tmp_path / f"0.{ending}"
+    WRITERS[ending](path, image(3, (12, 9)))
+    whole, rng = path.read_bytes(), np.random.default_rng(11)
+    refused = 0
+    for _ in range(300):
+        content = bytearray(whole)
+        start = int(rng.integers(0, len(content)))
+        stop = min(len(content), start + int(rng.integers(1, 12)))
+        kind = rng.integers(0, 4)
+        if kind == 0:
+            content[start:stop] = rng.integers(0, 256, stop - start, dtype=np.uint8).tobytes()
+        elif kind == 1:
+            del content[start:stop]
+        elif kind == 2:
+            content[start:start] = content[start:stop]
+        else:
+            del content[start:]
+        path.write_bytes(bytes(content))
+        try:
+            found = read_depth_file(path).values
+            assert found.ndim == 2 and found.dtype.kind in "fiu"
+        except (ReconError, RecordingError) as error:
+            assert path.name in str(error)
+            refused += 1
+    assert refused > 60
