@@ -6,7 +6,11 @@ z up |        wall y = 2
 cameras at y = 0, z = 1.2, looking along +y and 12 degrees down
 """
 
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # splat_makers is importable by name
 
 import numpy as np
 import pytest
