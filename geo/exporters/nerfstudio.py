@@ -29,7 +29,8 @@ def transforms_document(
     pictures: PosedPictures,
     depth_names: Sequence[str | None] | None = None,
     depth_unit: float = 0.001,
-    mask_name: str | None = None,
+    mask_name: str | Sequence[str | None] | None = None,
+    points_name: str | None = None,
 ) -> dict[str, Any]:
     """The document; pictures without a pose are left out.
 
@@ -37,7 +38,9 @@ def transforms_document(
         pictures: What to write; ``up`` is written where it is known.
         depth_names: A 16-bit PNG for every picture (None: that one has none), in the order of the pictures.
         depth_unit: What one count of these is in the unit of the poses.
-        mask_name: One mask for all pictures, black where nothing is to be seen.
+        mask_name: One mask for all pictures, or one for every picture (None: that one has none), black where nothing
+            is to be seen.
+        points_name: A PLY of points in the world of the poses, from which splats are begun (``ply_file_path``).
 
     Raises:
         CameraError: nerfstudio has no such lens. PoseError: no pose, or ``original_from_world`` is no similarity.
@@ -51,15 +54,17 @@ def transforms_document(
     document.update(_applied(known))
     if depth_names is not None:
         document["depth_unit_scale_factor"] = depth_unit
+    if points_name is not None:
+        document["ply_file_path"] = points_name
+    masks = [mask_name] * len(kept) if mask_name is None or isinstance(mask_name, str) else list(mask_name)
     frames = []
     matrices = known.world_from_camera @ _OPENGL_FROM_CAMERA
-    for row, (name, stamp, matrix) in enumerate(zip(known.names, known.timestamps_ns.tolist(), matrices, strict=True)):
+    rows = zip(known.names, known.timestamps_ns.tolist(), matrices, np.flatnonzero(kept).tolist(), strict=True)
+    for name, stamp, matrix, row in rows:
         frame: dict[str, Any] = {"file_path": name, "transform_matrix": matrix.tolist(), "timestamp_ns": stamp}
-        file = depth[int(np.flatnonzero(kept)[row])]
-        if file is not None:
-            frame["depth_file_path"] = file
-        if mask_name is not None:
-            frame["mask_path"] = mask_name
+        for key, file in (("depth_file_path", depth[row]), ("mask_path", masks[row])):
+            if file is not None:
+                frame[key] = file
         frames.append(frame)
     return {**document, "frames": frames}
 

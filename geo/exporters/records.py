@@ -24,6 +24,7 @@ class PosedPictures:
     up: Float[np.ndarray, "3"] | None = None  # unit, in the world of the poses; None: unknown
     points_in_world: Float[np.ndarray, "P 3"] | None = None
     colours: UInt8[np.ndarray, "P 3"] | None = None
+    normals_in_world: Float[np.ndarray, "P 3"] | None = None  # of the points; 0 0 0 is unknown
     # takes the world of the poses to an older one, as the recording's own files say (identity: they say nothing)
     original_from_world: Float[np.ndarray, "4 4"] | None = None
 
@@ -103,5 +104,6 @@ def in_world(pictures: PosedPictures, new_from_world: Float[np.ndarray, "4 4"], 
         metric=metric,
         up=None if pictures.up is None else way.rotation @ pictures.up,
         points_in_world=None if pictures.points_in_world is None else way.points(pictures.points_in_world),
+        normals_in_world=None if pictures.normals_in_world is None else pictures.normals_in_world @ way.rotation.T,
         original_from_world=None if older is None else older @ np.linalg.inv(new_from_world),
     )

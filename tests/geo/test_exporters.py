@@ -219,6 +219,40 @@ def test_points_are_written_as_they_are(tmp_path):
     assert not (tmp_path / "q.ply").exists()
 
 
+def test_points_with_normals_open_in_open3d(tmp_path):
+    import open3d as o3d
+
+    points, normals = np.array([[1.5, -2, 3e5], [0.1, 0.2, 0.3]]), np.array([[0, 0.6, 0.8], [0, 0, 0]])
+    colours = np.array([[1, 2, 3], [255, 0, 7]], dtype=np.uint8)
+    write_points(tmp_path / "p.ply", points, colours, normals)
+    found = o3d.io.read_point_cloud(str(tmp_path / "p.ply"))
+    assert (np.asarray(found.points) == points).all()
+    np.testing.assert_allclose(np.asarray(found.normals), normals, atol=1e-7)
+    np.testing.assert_allclose(np.asarray(found.colors) * 255, colours, atol=1e-9)
+    with pytest.raises(ShapeError, match="1 normals are not finite"):
+        write_points(tmp_path / "q.ply", points, colours, np.array([[0, np.nan, 0], [0, 0, 1]]))
+
+
+def test_a_mask_for_every_picture_and_points_to_begin_with():
+    """The picture without a pose takes its mask with it."""
+    said = random_pictures(CAMERAS["pinhole"], 1, gaps=(0,))
+    masks = [None if i == 3 else f"masks/{i}.png" for i in range(N)]
+    document = transforms_document(said, mask_name=masks, points_name="sparse_pc.ply")
+    assert document["ply_file_path"] == "sparse_pc.ply"
+    assert [frame.get("mask_path") for frame in document["frames"]] == masks[1:]
+    assert "ply_file_path" not in transforms_document(said)
+
+
+def test_normals_turn_with_the_world_and_unknown_ones_stay_unknown():
+    """A quarter turn about z, scaled by 3: (1, 0, 0) becomes (0, 1, 0), 0 0 0 stays."""
+    way = np.eye(4)
+    way[:3, :3] = 3 * np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    normals = np.array([[1.0, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, -1], [0, 1, 0]])
+    said = PosedPictures(**{**random_pictures(CAMERAS["pinhole"], 1).__dict__, "normals_in_world": normals})
+    expected = [[0, 1, 0], [0, 0, 0], [0, 0, 1], [0, 0, -1], [-1, 0, 0]]
+    np.testing.assert_allclose(in_world(said, way, False).normals_in_world, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("write", [write_colmap, lambda path, pictures: transforms_document(pictures)])
 def test_what_a_format_cannot_hold_is_said(tmp_path, write):
     omni = camera_from_params("OMNI", (W, H), [9.1, 9.3, 7.7, 5.2, 0.8, 0, 0, 0, 0])
