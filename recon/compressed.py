@@ -123,6 +123,7 @@ def _all(element: Element, kind: str) -> bool:
 
 
 def _gsply(to_do: str) -> Any:
+    importlib.import_module("cuda_kernels.jit")  # gsply runs on numba too: threads as this project sets them up
     try:
         return importlib.import_module("gsply")
     except ImportError as error:
