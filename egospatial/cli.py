@@ -234,13 +234,23 @@ def export(
     out: Finished,
     what: Annotated[
         str,
-        typer.Option(help="trajectories, questions, splats; or the recording as nerfstudio, colmap, plain, tum, ply."),
+        typer.Option(
+            help="trajectories, questions; the scene as splats, points or mesh; the recording as nerfstudio, colmap, "
+            "plain or tum."
+        ),
     ] = "trajectories",
-    format_: Annotated[str | None, typer.Option("--format", help="Of trajectories: json, csv or tum.")] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="Of trajectories: json, csv or tum; of splats: ply or compressed."),
+    ] = None,
     to: Annotated[Path | None, typer.Option(help="File or folder to write; default: beside the results.")] = None,
     world: Annotated[str | None, typer.Option(help="canonical (default), source or original.")] = None,
     pictures: Annotated[str | None, typer.Option(help="jpg (default), png or none.")] = None,
     depth: Annotated[bool, typer.Option("--depth", help="nerfstudio: the fused depth as well.")] = False,
+    masks: Annotated[
+        str | None, typer.Option(help="nerfstudio: valid (default), static (what may move is black too) or none.")
+    ] = None,
+    voxel: Annotated[float | None, typer.Option(help="mesh: side of a voxel, in the unit of the poses (0.02).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there already.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -248,7 +258,10 @@ def export(
     with command(as_json) as reporter:
         from egospatial.export import export_command
 
-        given = {"world": world, "pictures": pictures, "depth": depth or None, "force": force or None}
+        given = {
+            "world": world, "pictures": pictures, "depth": depth or None, "force": force or None, "masks": masks,
+            "voxel": voxel,
+        }  # fmt: skip
         options = {name: value for name, value in given.items() if value is not None}
         export_command(reporter, out, what, format_, to, options)
 

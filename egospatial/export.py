@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from egospatial.converters import CONVERTERS, ConvertRequest, convert
+from egospatial.converters import CONVERTERS, convert
 from egospatial.errors import FrontDoorError
+from egospatial.export_job import ConvertRequest, Progress
 from egospatial.reporting import Reporter
 from egospatial.store import layout, recording_file, splats_file, trajectories_file
 from egospatial.store.atomic import atomic_path, missing, write_bytes, write_json
@@ -102,29 +103,37 @@ def tum_text(item: dict[str, Any]) -> str:
 
 
 def export(
-    folder: Path, what: str, format_name: str | None, target: Path | None, options: dict[str, Any] | None = None
+    folder: Path,
+    what: str,
+    format_name: str | None,
+    target: Path | None,
+    options: dict[str, Any] | None = None,
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Write the export; gives the files written. ``options`` are those of ``converters.ConvertRequest``.
 
     Raises:
         FrontDoorError: an unknown kind or format, a result that is not there, or a target that is one of the results.
     """
+    options = dict(options or {})
     if target is not None and target.resolve() in {(folder / name).resolve() for name in _RESULTS}:
         raise FrontDoorError(f"--to {target}: is a result that this folder lives on; choose another place.")
     if what == "trajectories" and not options:
         return _export_trajectories(folder, format_name or "json", target)
-    if format_name is not None and what != "trajectories":
-        raise FrontDoorError(f"--format {format_name}: only trajectories come in several formats.")
-    if what in CONVERTERS:
-        return convert(folder, ConvertRequest(what, **(options or {})), target)
-    if options:
-        raise FrontDoorError(f"--{next(iter(options))}: only for {', '.join(CONVERTERS)}, not for {what}.")
-    if what == "splats":
+    if format_name is not None and what not in ("trajectories", "splats"):
+        raise FrontDoorError(f"--format {format_name}: only trajectories and splats come in several formats.")
+    if what == "splats" and not options and format_name in (None, "ply"):
         splats_file.read_splats(folder)  # refuses a damaged file before it is handed on
         return [_copy(folder / layout.SPLATS, target or folder / "export" / layout.SPLATS)]
+    if what in CONVERTERS or what == "ply":
+        if what == "splats" and format_name is not None:
+            options["format"] = format_name
+        return convert(folder, ConvertRequest(what, **options), target, progress)
+    if options:
+        raise FrontDoorError(f"--{next(iter(options))}: only for {', '.join(CONVERTERS)}, not for {what}.")
     if what == "questions":
         return [_copy(folder / layout.QUESTIONS, target or folder / "export" / layout.QUESTIONS)]
-    raise FrontDoorError(f"--what {what!r}: expected trajectories, questions or splats, or {', '.join(CONVERTERS)}.")
+    raise FrontDoorError(f"--what {what!r}: expected trajectories, questions, or {', '.join(CONVERTERS)}.")
 
 
 def _export_trajectories(folder: Path, format_name: str, target: Path | None) -> list[Path]:
@@ -158,7 +167,7 @@ def export_command(
     reporter: Reporter, folder: Path, what: str, format_name: str | None, target: Path | None, options: dict[str, Any]
 ) -> None:
     """Body of the command."""
-    files = export(folder, what, format_name, target, options)
+    files = export(folder, what, format_name, target, options, reporter.progress)
     for path in files[:_LISTED]:
         reporter.text(str(path))
     if len(files) > _LISTED:

@@ -255,9 +255,10 @@ def test_exported_trajectories_follow_the_documented_form(finished, invoke, tmp_
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--what", "dreams"], "expected trajectories, questions or splats"),
+        (["--what", "dreams"], "expected trajectories, questions, or nerfstudio"),
         (["--format", "xml"], "expected json, csv or tum"),
-        (["--what", "splats", "--format", "csv"], "only trajectories"),
+        (["--what", "splats", "--format", "csv"], "splats come as ply or compressed"),
+        (["--what", "questions", "--format", "csv"], "only trajectories and splats"),
     ],
 )
 def test_an_unknown_export_is_status_2(finished, invoke, words, message):

@@ -1,18 +1,29 @@
-"""``egospatial export --what nerfstudio|colmap|plain|tum|ply``: a finished folder out, and in again by the readers."""
+"""``egospatial export --what nerfstudio|colmap|plain|tum|splats|points|mesh``: a finished folder out, and in again by the readers."""
 
+import dataclasses
 import json
+from collections import Counter
 
+import cv2
 import frontdoor_makers as make
+import h5py
 import numpy as np
+import open3d as o3d
 import pytest
+import splat_makers as scene
 from typer.testing import CliRunner
 
 from egospatial.cli import app
-from egospatial.store import geometry_file, recording_file
+from egospatial.store import geometry_file, recording_file, splats_file
 from geo import se3
 from geo.readers import open_recording
 from geo.readers.trajectory_files import read_tum
 from geo.world import Gravity
+from recon.compressed import morton_order
+from recon.model import empty_model, select
+from recon.ply import read_splat_file, read_splat_ply
+from recon.points import splat_points
+from recon.records import Reconstruction
 
 SCALE = 2.0
 
@@ -31,13 +42,18 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def export(finished, tmp_path):
-    def run(*words, code=0):
-        result = CliRunner().invoke(app, ["export", str(finished), "--to", str(tmp_path / "out"), "--json", *words])
+def export_of(tmp_path):
+    def run(folder, *words, code=0):
+        result = CliRunner().invoke(app, ["export", str(folder), "--to", str(tmp_path / "out"), "--json", *words])
         assert result.exit_code == code, result.output
         return tmp_path / "out" if code == 0 else result.stderr
 
     return run
+
+
+@pytest.fixture
+def export(finished, export_of):
+    return lambda *words, code=0: export_of(finished, *words, code=code)
 
 
 def truth(finished):
@@ -67,8 +83,6 @@ def test_out_and_in_is_the_same_recording(finished, export, what):
     picture = recording.reference.frames.read(0)
     assert picture.shape == (*camera.size_wh_px[::-1], 3) and picture.std() > 1
     if what == "colmap":
-        from recon.ply import read_splat_ply
-
         model = read_splat_ply(finished / "splats.ply")
         solid = model.means_in_world[model.opacity_logits > 0]
         np.testing.assert_allclose(recording.points.points_in_world, solid, atol=1e-6)
@@ -118,9 +132,121 @@ def test_depth_is_in_the_unit_of_the_poses(finished, export, world):
     )  # half a step of the images
 
 
-def test_points_as_ply(finished, export):
-    path = export("--what", "ply")
-    assert path.read_bytes().startswith(b"ply\nformat binary_little_endian 1.0\nelement vertex ")
+@pytest.mark.parametrize("world", ["canonical", "original"])
+@pytest.mark.parametrize("what", ["points", "ply"])
+def test_points_are_the_solid_splats_in_the_world_that_was_asked_for(finished, export, what, world):
+    found = o3d.io.read_point_cloud(str(export("--what", what, "--world", world)), format="ply")
+    model = read_splat_ply(finished / "splats.ply")
+    solid = model.opacity_logits > 0
+    expected, turn = model.means_in_world[solid].astype(float), np.eye(3)
+    if world == "original":
+        turn = se3.rotation_from_axis_angle(np.array([0.1, 0.2, 0.3]))
+        expected = SCALE * (expected - [1, 2, 3]) @ turn.T + [0.5, 0, -1]
+    np.testing.assert_allclose(np.asarray(found.points), expected, atol=1e-9)
+    colours = np.clip(0.5 + 0.28209479 * model.sh_coeffs[solid, 0], 0, 1)
+    np.testing.assert_allclose(np.asarray(found.colors), colours, atol=0.5 / 255 + 1e-6)
+    cameras = geometry_file.read_frames(finished).world_from_camera[:, :3, 3]
+    normals = splat_points(model, cameras).normals_in_world
+    np.testing.assert_allclose(np.asarray(found.normals), normals @ turn.T, atol=1e-6)
+    assert normals.any()
+
+
+def test_splats_as_they_are_are_copied_and_in_another_world_look_the_same(finished, export):
+    assert export("--what", "splats").read_bytes() == (finished / "splats.ply").read_bytes()
+    model = read_splat_ply(finished / "splats.ply")
+    moved = read_splat_ply(export("--what", "splats", "--world", "original", "--force"))
+    turn = se3.rotation_from_axis_angle(np.array([0.1, 0.2, 0.3]))
+    np.testing.assert_allclose(
+        moved.means_in_world, SCALE * (model.means_in_world - [1, 2, 3]) @ turn.T + [0.5, 0, -1], atol=1e-5
+    )
+    np.testing.assert_allclose(moved.log_scales, model.log_scales + np.log(SCALE), atol=1e-5)
+    for before, after in zip(model.quats_wxyz[:5], moved.quats_wxyz[:5], strict=True):
+        expected = turn @ se3.rotation_from_quat_wxyz(before / np.linalg.norm(before))
+        np.testing.assert_allclose(se3.rotation_from_quat_wxyz(after / np.linalg.norm(after)), expected, atol=1e-5)
+
+
+def test_splats_compressed_read_back_near_to_what_they_were(finished, export):
+    found = read_splat_file(export("--what", "splats", "--format", "compressed"))
+    model = read_splat_ply(finished / "splats.ply")
+    model = select(model, morton_order(model.means_in_world))
+    reach = np.ptp(model.means_in_world, axis=0).max()
+    np.testing.assert_allclose(found.model.means_in_world, model.means_in_world, atol=reach / 1023)
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A finished folder whose splats are the inside of a box that every frame looks at, and a frame without a pose."""
+    folder = make.write_finished(tmp_path / "room")
+    frames, report = geometry_file.read_frames(folder), make.reconstruction().report
+    with h5py.File(folder / "geometry.h5", "r+") as file:
+        file["frames/world_from_camera"][:] = np.where(
+            np.isfinite(frames.world_from_camera), scene.look_around(6), np.nan
+        )
+    report = dataclasses.replace(report, keyframes=(0, 1, 3, 4), held_out_frames=(5,))
+    splats_file.write(folder, Reconstruction(scene.box(0.06), make.reconstruction().dynamic, report))
+    return folder
+
+
+@pytest.mark.parametrize("world", ["canonical", "source"])
+def test_the_mesh_lies_on_the_rooms_sides(room, export_of, world):
+    import trimesh
+
+    path = export_of(room, "--what", "mesh", "--voxel", "0.05", "--world", world)
+    mesh = trimesh.load(path, file_type="ply", process=False)
+    vertices = mesh.vertices + ([1, 2, 3] if world == "source" else [0, 0, 0])
+    assert np.median(np.abs(np.abs(vertices) - scene.HALF).min(axis=1)) < 0.03 and len(mesh.faces) > 500
+    again = path.read_bytes()
+    export_of(room, "--what", "mesh", "--voxel", "0.05", "--world", world, "--force")
+    assert path.read_bytes() == again
+
+
+def test_a_mesh_without_a_scale_or_without_splats_says_what_to_do(room, export_of):
+    document = json.loads((room / "recording.json").read_text())
+    document["world"]["metric"] = False
+    (room / "recording.json").write_text(json.dumps(document))
+    assert "give --voxel in the unit of the poses" in export_of(room, "--what", "mesh", code=2)
+    report = dataclasses.replace(make.reconstruction().report, notes=("no depth, no splats",))
+    splats_file.write(room, Reconstruction(empty_model(), make.reconstruction().dynamic, report))
+    for what in ("mesh", "points"):
+        assert "holds no solid splat (no depth, no splats)" in export_of(room, "--what", what, code=2)
+    (room / "splats.ply").unlink()
+    for what in ("mesh", "points", "splats"):
+        assert "splats.ply: not there" in export_of(room, "--what", what, code=2)
+
+
+def test_nerfstudio_gets_points_to_begin_with(finished, export):
+    folder = export("--what", "nerfstudio", "--pictures", "none", "--world", "source")
+    document = json.loads((folder / "transforms.json").read_text())
+    found = o3d.io.read_point_cloud(str(folder / document["ply_file_path"]))  # as nerfstudio reads it
+    model = read_splat_ply(finished / "splats.ply")
+    expected = model.means_in_world[model.opacity_logits > 0].astype(float) - [1, 2, 3]
+    np.testing.assert_allclose(np.asarray(found.points), expected, atol=1e-9)
+    poses = np.array([frame["transform_matrix"] for frame in document["frames"]])
+    np.testing.assert_allclose(poses[:, :3, 3], truth(finished)[1][:, :3, 3] - [1, 2, 3], atol=1e-9)
+
+
+def test_nerfstudio_masks_are_black_where_something_may_move(finished, export):
+    def masks(*words):
+        folder = export("--what", "nerfstudio", "--pictures", "none", "--force", *words)
+        frames = json.loads((folder / "transforms.json").read_text())["frames"]
+        return [cv2.imread(str(folder / frame["mask_path"]), 0) if "mask_path" in frame else None for frame in frames]
+
+    valid = geometry_file.read_frames(finished).valid_mask
+    assert masks("--masks", "none") == [None] * 5
+    assert all(((mask > 0) == valid).all() for mask in masks())
+    moving = splats_file.read(finished).dynamic
+    for mask, frame in zip(masks("--masks", "static"), (0, 1, 3, 4, 5), strict=True):  # frame 2 has no pose
+        assert ((mask > 0) == (valid & ~moving.at(frame, (40, 30)))).all()
+        assert 0.1 < (mask > 0).mean() < 0.9
+
+
+def test_every_record_is_read_once_for_an_export(finished, export, monkeypatch):
+    counts = Counter()
+    for module, name in ((recording_file, "read"), (geometry_file, "read_frames")):
+        inner = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, f=inner, n=name: counts.update([n]) or f(*a))
+    export("--what", "nerfstudio", "--depth", "--world", "original")
+    assert counts == {"read": 1, "read_frames": 1}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +255,15 @@ def test_points_as_ply(finished, export):
         (["--what", "colmap", "--world", "mars"], "expected canonical, source, original"),
         (["--what", "colmap", "--pictures", "gif"], "expected jpg, png, none"),
         (["--what", "colmap", "--depth"], "only nerfstudio has"),
-        (["--what", "splats", "--world", "source"], "--world: only for nerfstudio"),
+        (["--what", "questions", "--world", "source"], "--world: only for nerfstudio"),
+        (["--what", "colmap", "--masks", "none"], "only nerfstudio has"),
+        (["--what", "nerfstudio", "--masks", "all"], "expected valid, static, none"),
+        (["--what", "points", "--pictures", "png"], "points holds no pictures"),
+        (["--what", "splats", "--voxel", "0.1"], "only mesh has"),
+        (["--what", "mesh", "--voxel", "0"], "expected a length above 0"),
+        (["--what", "mesh", "--format", "csv"], "only trajectories and splats"),
+        (["--what", "splats", "--format", "csv"], "ply or compressed"),
+        (["--what", "nothing"], "expected trajectories, questions, or nerfstudio"),
         (["--what", "trajectories", "--force"], "--force: only for nerfstudio"),
         (["--what", "tum", "--format", "csv"], "only trajectories"),
     ],

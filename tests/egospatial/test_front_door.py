@@ -246,7 +246,7 @@ def test_an_export_that_is_ended_leaves_nothing(finished, tmp_path, name):
     code = (
         "import signal, os, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import egospatial.converters as c\n"
+        "import egospatial.export_job as c\n"
         f"c.write_image = lambda path, _: (path.parent.mkdir(parents=True), os.kill(os.getpid(), signal.{name}))\n"
         "from egospatial.cli import main\nmain(sys.argv[1:])"
     )
