@@ -110,13 +110,16 @@ class Workbench:
         if self.chosen_camera is not None:
             chosen["camera"] = self.chosen_camera
         narrations = self.narrations_path
+        model = self.config.reconstruct.model
         inputs = {
             "rectify": {**files_identity(files), **chosen},
             "track": files_identity([] if narrations is None else [narrations]),
         }
+        if model:
+            inputs["reconstruct"] = files_identity([Path(model)])
         folder = self._depth_folder_identity()
         if folder is not None:
-            inputs["reconstruct" if self.config.depth.folder_as_sensor else "depth"] = folder
+            inputs.setdefault("reconstruct" if self.config.depth.folder_as_sensor else "depth", {}).update(folder)
         return inputs
 
     def _depth_folder_identity(self) -> dict[str, Any] | None:

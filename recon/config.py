@@ -153,6 +153,12 @@ class ReconstructConfig:
     check_every: int = 150
     """Iterations between held-out checks."""
 
+    model: str = ""
+    """Path of a 3DGS PLY that another trainer made: taken as the static scene, drawn and measured, never fitted. It has
+    to be told in the world of the recording's own files, or in one that ``model_transform`` takes there."""
+    model_transform: tuple[float, ...] = ()
+    """12 or 16 numbers, row by row: a similarity from the model's coordinates to those of the recording's own files."""
+
     device: str = "auto"
     """"auto" takes gsplat where CUDA and gsplat are there, else the CPU; "cpu" or "cuda" insist."""
 
@@ -177,6 +183,12 @@ class ReconstructConfig:
             raise ReconError(f"reconstruct.sh_degree is {self.sh_degree}; use 0 to 3")
         if self.densify_every < 1:
             raise ReconError(f"reconstruct.densify_every is {self.densify_every}; it must be at least 1")
+        if len(self.model_transform) not in (0, 12, 16):
+            raise ReconError(
+                f"reconstruct.model_transform has {len(self.model_transform)} numbers; expected 12 or 16, row by row"
+            )
+        if self.model_transform and not self.model:
+            raise ReconError("reconstruct.model_transform moves reconstruct.model, and none is given")
         if self.device not in ("auto", "cpu", "cuda"):
             raise ReconError(f"reconstruct.device is {self.device!r}; use auto, cpu or cuda")
 

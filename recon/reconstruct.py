@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def reconstruct(
 
     Frames without a pose are left out. Without sensor depth (unless ``config.from_pictures``), or without any pose,
     nothing can be placed: the result then has an empty model and says why in ``report.notes``; later stages go on
-    with what they have.
+    with what they have. With ``config.model`` nothing is fitted: see ``recon.foreign``.
 
     Args:
         canonical: Rectified recording.
@@ -49,6 +50,11 @@ def reconstruct(
         ReconError: a prompt names a frame that does not exist; the configuration asks for CUDA that is not there.
     """
     config = config or ReconstructConfig()
+    if config.model:
+        from recon.foreign import matrix_of, reconstruct_from_model
+
+        way = matrix_of(config.model_transform)
+        return reconstruct_from_model(canonical, Path(config.model), config, progress, prompts, way)
     renderer = choose_renderer(config.device)
     started = time.monotonic()
     small = survey(canonical, config, progress)

@@ -103,3 +103,19 @@ def test_a_settings_numbers_are_a_matrix_row_by_row():
         matrix_of(rows[:9])
     with pytest.raises(ReconError, match="as last row; expected 0 0 0 1"):
         matrix_of([*rows, 0.0, 0.0, 0.0, 2.0])
+
+
+def test_the_stage_takes_the_model_that_the_settings_name(room, own, tmp_path):
+    way = rigid(3, 2.0)
+    write_splat_ply(tmp_path / "theirs.ply", transform_model(own.model, np.linalg.inv(way)))
+    config = replace(CONFIG, iterations=50, model=str(tmp_path / "theirs.ply"), model_transform=tuple(way.ravel()))
+    found = reconstruct(room.canonical, config)
+    np.testing.assert_allclose(found.model.means_in_world, own.model.means_in_world, atol=2e-5)
+    assert found.report.iterations == 0
+
+
+def test_settings_of_a_model_that_cannot_be_are_refused():
+    with pytest.raises(ReconError, match="has 3 numbers"):
+        ReconstructConfig(model="a.ply", model_transform=(1.0, 2.0, 3.0))
+    with pytest.raises(ReconError, match="none is given"):
+        ReconstructConfig(model_transform=(1.0,) * 12)
