@@ -11,6 +11,8 @@ import plyfile
 import pytest
 import splat_makers as make
 
+import cuda_kernels.jit  # noqa: F401  (threads of numba, which gsply uses too)
+from cuda_kernels.splat import eval_sh
 from geo import se3
 from recon.model import drop_bad
 from recon.ply import read_splat_file, read_splat_ply, write_splat_ply
@@ -148,3 +150,14 @@ def test_the_colour_of_one_splat_from_two_sides_is_worked_out_by_hand(tmp_path):
         np.testing.assert_allclose(
             seen.rgb[24, 32] / seen.alpha[24, 32], [0.5 + side * 0.48860251 * 0.6, 0.5, 0.5], atol=2e-3
         )
+
+
+def test_the_colour_of_a_direction_is_the_one_that_gsplat_sees():
+    import torch
+    from gsplat.cuda._torch_impl import _spherical_harmonics
+
+    model = make.cloud(degree=3)
+    directions = np.random.default_rng(4).normal(size=(len(model.sh_coeffs), 3))
+    theirs = _spherical_harmonics(3, torch.from_numpy(directions), torch.from_numpy(model.sh_coeffs.astype(np.float64)))
+    expected = np.maximum(theirs.numpy() + 0.5, 0)
+    np.testing.assert_allclose(eval_sh(model.sh_coeffs, directions), expected, atol=1e-5)
