@@ -98,3 +98,22 @@ def test_what_the_format_cannot_hold_is_refused():
     model.log_scales[1, 1] = np.nan
     with pytest.raises(ReconError, match="a scale is not finite"):
         compressed_bytes(SplatModel(**{name: getattr(model, name) for name in model.__dataclass_fields__}))
+
+
+def test_a_fuzzed_file_is_read_or_refused_never_a_crash(packed, tmp_path):
+    rng = np.random.default_rng(12)
+    whole = packed.read_bytes()
+    header = whole.index(b"end_header")
+    read = 0
+    for number in range(200):
+        content = bytearray(whole)
+        for _ in range(3):
+            content[int(rng.integers(header if number % 2 else len(content)))] = int(rng.integers(256))
+        (tmp_path / "f.ply").write_bytes(bytes(content))
+        try:
+            found = read_splat_file(tmp_path / "f.ply").model
+        except ReconError:
+            continue
+        read += 1
+        assert np.isfinite(found.means_in_world).all() and len(found.means_in_world) <= 600
+    assert 0 < read < 200
