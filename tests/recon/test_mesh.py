@@ -51,7 +51,7 @@ def test_exact_depth_gives_the_walls_without_a_lean_to_one_side(exact):
 
 
 def test_a_slanted_wall_is_where_it_is():
-    """One plane, 50 degrees off the optical axis: seen half a pixel aside it would be some 1 cm away."""
+    """One plane, 50 degrees off the optical axis: seen half a pixel aside it would be 1.4 cm away."""
     normal, offset = np.array([0.766, 0.1, -0.635]), -1.2
     normal /= np.linalg.norm(normal)
     v, u = np.mgrid[: CAMERA.height_px, : CAMERA.width_px]
