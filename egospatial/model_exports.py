@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from recon.mesh import MeshConfig, TriangleMesh
-    from recon.points import SplatPoints
+    from recon.point_cloud import SplatPoints
 
 SPLAT_FORMATS = ("ply", "compressed")
 
@@ -31,7 +31,7 @@ def points_of(folder: Path, camera_centres_in_world: Float[np.ndarray, "C 3"]) -
     """Centres, colours and normals of the solid splats; None before the reconstruct stage."""
     if not (folder / layout.SPLATS).is_file():
         return None
-    from recon.points import splat_points
+    from recon.point_cloud import splat_points
 
     return splat_points(splats_file.read_splats(folder), camera_centres_in_world)
 

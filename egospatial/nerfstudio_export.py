@@ -63,7 +63,7 @@ def _write_depth(part: Path, job: ExportJob) -> tuple[list[str | None], float]:
     reader = geometry_file.DepthReader(job.folder)
     names: list[str | None] = [None] * len(job.pictures.names)
     for frame in job.kept:
-        stored = geometry_file.encode_depth(reader.read(frame), reader.unit_m)[0]
+        stored = geometry_file.linear_counts(reader.read(frame), reader.unit_m)[0]
         names[frame] = f"depth/{frame:06d}.png"
         write_bytes(part / f"depth/{frame:06d}.png", cv2.imencode(".png", stored)[1].tobytes())
     scale = Similarity.of(job.new_from_canonical).scale

@@ -19,7 +19,6 @@ from geo.cameras import PinholeCamera
 from recon.backend import Renderer, packed, splat_camera
 from recon.errors import ReconError
 from recon.losses import exposure_fit
-from recon.plane_depth import plane_depth_sum
 from recon.records import SplatModel
 from recon.render import ALPHA_THRESHOLD
 from recon.sensor import SensorNoise
@@ -99,7 +98,7 @@ def aligned_pose(
     for _ in range(_STEPS):
         image = renderer.forward(gaussians, splat_camera(view.camera, pose), (0.5, 0.5, 0.5))
         enough = image.alpha >= ALPHA_THRESHOLD
-        along = plane_depth_sum(gaussians, splat_camera(view.camera, pose), renderer)
+        along = renderer.plane_depth_sum(image, splat_camera(view.camera, pose))
         z = np.where(enough, along / np.where(enough, image.alpha, 1.0), np.nan).astype(np.float32)
         rows = [_depth_rows(view, z, noise), _grey_rows(view, z, image.rgb)]
         if sum(len(part.residual) for part in rows) < _MIN_PIXELS:

@@ -5,9 +5,17 @@ knows which one drew.
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
-from cuda_kernels.splat import SplatCamera, SplatGradients, SplatImage, eval_sh, rasterize, rasterize_backward
+from cuda_kernels.splat import (
+    SplatCamera,
+    SplatGradients,
+    SplatImage,
+    eval_sh,
+    plane_depth_sum,
+    rasterize,
+    rasterize_backward,
+)
 from geo import se3
 from geo.cameras import PinholeCamera
 from recon.errors import ReconError
@@ -46,6 +54,10 @@ class CpuRenderer:
     ) -> SplatGradients:
         """See ``Renderer.backward``."""
         return rasterize_backward(image, d_rgb, d_alpha, d_depth_sum)
+
+    def plane_depth_sum(self, image: SplatImage, camera: SplatCamera) -> Float32[np.ndarray, "H W"]:
+        """See ``Renderer.plane_depth_sum``."""
+        return plane_depth_sum(image)
 
 
 def choose_renderer(device: str) -> Renderer:

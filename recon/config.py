@@ -64,7 +64,7 @@ class ReconstructConfig:
     arm_length_m: float = 0.7
     """How far the arm is masked beyond the wrist, towards the likely elbow and on."""
 
-    learning_rate_means: float = 4.0e-2
+    learning_rate_means: float = 2.0e-2
     """Step of the centres, as a share of each Gaussian's own initial size."""
     learning_rate_scales: float = 5.0e-3
     """Step of log scales."""
@@ -115,7 +115,7 @@ class ReconstructConfig:
     """Weight of the colour L1 term."""
     ssim_weight: float = 0.2
     """Weight of (1 - SSIM)/2 of the colours, as in the 3DGS paper. 0 = off (a little faster)."""
-    depth_weight: float = 2.0
+    depth_weight: float = 15.0
     """Weight of the relative depth term (Huber)."""
     depth_huber: float = 0.02
     """Relative depth error at which the Huber term turns from quadratic to linear."""

@@ -16,7 +16,6 @@ from recon.densify import Growth, Shapes, adaptive_growth, jitter, mcmc_growth
 from recon.losses import view_loss
 from recon.model import SH_C0, sigmoid
 from recon.per_view import Exposures, ExposureTrack, PoseCorrections
-from recon.plane_depth import plane_depth_sum
 from recon.prune import floating, free_space_votes
 from recon.records import SplatModel
 from recon.score import held_out_score
@@ -47,6 +46,11 @@ class FitState(Protocol):
     """What the loop asks of the parameters that it fits, wherever they lie."""
 
     poses: PoseCorrections
+    exposures: Exposures
+
+    def take_average(self) -> None:
+        """Count the present values in."""
+        ...
 
     def step(self, view: View, index: int, progress: float, noise: SensorNoise, renderer: Renderer) -> float:
         """One view: draw, compare, go back, move; returns the loss."""
@@ -221,7 +225,7 @@ class _State:
         target = view.rgb.astype(np.float32) / np.float32(255.0)
         depth_sum = image.depth_sum
         if np.isfinite(view.z_depth_m).any():  # the planes' lean is taken as given: gradients are the centres'
-            depth_sum = plane_depth_sum(gaussians, splat_camera(view.camera, pose), renderer).astype(np.float32)
+            depth_sum = renderer.plane_depth_sum(image, splat_camera(view.camera, pose))
         terms = view_loss(
             image.rgb, image.alpha, depth_sum, target, view.z_depth_m, view.static,
             *self.exposures.of(index), config, noise, view.colour_share, self.everywhere,

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from cuda_kernels.splat import DepthStatistics, SplatCamera, SplatGradients, SplatImage
+from cuda_kernels.splat.planes import LEAST_VARIANCE_PX2
 from recon.config import ReconstructConfig
 from recon.model import good_rows
 from recon.records import SplatModel
@@ -159,6 +160,49 @@ def draw(
     return Drawn(rgb, alpha, drawn[0, ..., 3], visible, pose, info)
 
 
+def planes_torch(means: Any, quats: Any, scales: Any, camera: SplatCamera) -> Any:
+    """As ``cuda_kernels.splat.planes.depth_planes``, [N, 3], zeros behind the camera. No gradient."""
+    import torch
+
+    with torch.no_grad():
+        pose = torch.as_tensor(camera.camera_from_world, dtype=means.dtype, device=means.device)
+        points = means @ pose[:3, :3].T + pose[:3, 3]
+        front = points[:, 2] > camera.near_m
+        x, y, z = torch.where(front[:, None], points, torch.ones_like(points)).unbind(-1)
+        w, i, j, k = torch.nn.functional.normalize(quats, dim=-1).unbind(-1)
+        turned = torch.stack(
+            [
+                1 - 2 * (j * j + k * k), 2 * (i * j - w * k), 2 * (i * k + w * j),
+                2 * (i * j + w * k), 1 - 2 * (i * i + k * k), 2 * (j * k - w * i),
+                2 * (i * k - w * j), 2 * (j * k + w * i), 1 - 2 * (i * i + j * j),
+            ],
+            dim=-1,
+        ).reshape(-1, 3, 3)  # fmt: skip
+        spread = pose[:3, :3] @ turned * scales[:, None, :]
+        on_u = (camera.fx_px / z)[:, None] * (spread[:, 0] - (x / z)[:, None] * spread[:, 2])
+        on_v = (camera.fy_px / z)[:, None] * (spread[:, 1] - (y / z)[:, None] * spread[:, 2])
+        uu, vv = on_u.square().sum(-1) + LEAST_VARIANCE_PX2, on_v.square().sum(-1) + LEAST_VARIANCE_PX2
+        uv, zu, zv = (on_u * on_v).sum(-1), (spread[:, 2] * on_u).sum(-1), (spread[:, 2] * on_v).sum(-1)
+        det = uu * vv - uv * uv
+        slope_u, slope_v = (vv * zu - uv * zv) / det, (uu * zv - uv * zu) / det
+        offset = z - slope_u * camera.fx_px * x / z - slope_v * camera.fy_px * y / z
+        planes = torch.stack([offset, slope_u, slope_v], dim=-1)
+        sound = front & torch.isfinite(planes).all(dim=-1)
+        return torch.where(sound[:, None], planes, torch.zeros_like(planes))
+
+
+def plane_depth_torch(engine: Engine, means: Any, quats: Any, scales: Any, opacities: Any, camera: SplatCamera) -> Any:
+    """Accumulated depth along the planes, [H, W], without a graph."""
+    import torch
+
+    with torch.no_grad():
+        planes = planes_torch(means, quats, scales, camera)
+        sums = draw(engine, means, quats, scales, opacities, planes, camera, (0.0, 0.0, 0.0)).rgb
+        u = torch.arange(camera.width_px, device=sums.device, dtype=sums.dtype) - camera.cx_px
+        v = torch.arange(camera.height_px, device=sums.device, dtype=sums.dtype) - camera.cy_px
+        return sums[..., 0] + sums[..., 1] * u + sums[..., 2] * v[:, None]
+
+
 def twist_gradient(
     d_camera_from_world: Float[np.ndarray, "4 4"], camera_from_world: Float[np.ndarray, "4 4"]
 ) -> Float[np.ndarray, "6"]:
@@ -237,6 +281,14 @@ class GsplatRenderer:
             saved=(tensors, rows, drawn),
             along_ray=camera.kb4 is not None,
         )
+
+    def plane_depth_sum(self, image: SplatImage, camera: SplatCamera) -> Float32[np.ndarray, "H W"]:
+        """See ``recon.renderer.Renderer.plane_depth_sum``."""
+        if image.along_ray or image.saved is None:
+            return image.depth_sum
+        p = image.saved[0]
+        means, quats, scales = p["means_in_world"], p["quats_wxyz"], p["log_scales"].exp()
+        return _array(plane_depth_torch(self.engine, means, quats, scales, p["opacity_logits"].sigmoid(), camera))
 
     def backward(
         self,

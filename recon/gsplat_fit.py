@@ -17,16 +17,18 @@ from jaxtyping import Bool, Float32
 from recon.backend import splat_camera
 from recon.config import ReconstructConfig
 from recon.fit import typical_depth, used_degree
-from recon.gsplat_backend import Drawn, Engine, draw, twist_gradient
+from recon.gsplat_backend import Drawn, Engine, draw, plane_depth_torch, twist_gradient
 from recon.model import SH_C0, sigmoid
 from recon.per_view import Exposures, PoseCorrections
-from recon.prune import free_space_votes
+from recon.prune import floating, free_space_votes
 from recon.records import SplatModel
 from recon.renderer import Background, Renderer
 from recon.sensor import SensorNoise
 from recon.torch_losses import Target, regulariser_torch, target_of, view_loss_torch
 from recon.views import View
 from recon.visible_adam import VisibleAdam
+
+_AVERAGE = "average_"
 
 
 class DeviceState:
@@ -57,6 +59,10 @@ class DeviceState:
         self.optimizers = {name: VisibleAdam(parameter) for name, parameter in self.params.items()}
         initial = torch.tensor(model.log_scales.max(axis=1), device=engine.device)
         self.params["initial_scales"] = torch.nn.Parameter(initial, requires_grad=False)  # strategies copy it along
+        for name in arrays:  # means over the last steps; strategies copy and drop their rows along
+            average = self.params[name].detach().clone()
+            self.params[_AVERAGE + name] = torch.nn.Parameter(average, requires_grad=False)
+        self.averaged = 0
         self.exposures = Exposures(gains)
         self.poses = PoseCorrections(len(gains), typical_depth(model, views))
         self._targets: dict[int, tuple[View, Target]] = {}
@@ -79,7 +85,14 @@ class DeviceState:
             for value in self.exposures.of(index)
         )
         target = self._target(view, noise)
-        loss = view_loss_torch(drawn.rgb, drawn.alpha, drawn.depth_sum, target, gain, offset, config, self.everywhere)
+        depth_sum = drawn.depth_sum
+        if (
+            bool(target.seen.any()) and camera.kb4 is None
+        ):
+            scales, opacities = p["scales"].exp(), p["opacities"].sigmoid()
+            along = plane_depth_torch(self.engine, p["means"], p["quats"], scales, opacities, camera)
+            depth_sum = depth_sum + (along - depth_sum.detach())
+        loss = view_loss_torch(drawn.rgb, drawn.alpha, depth_sum, target, gain, offset, config, self.everywhere)
         pulls = regulariser_torch(p["scales"], p["opacities"], p["initial_scales"], drawn.visible, config)
         if self._growth is not None:
             self._growth.before_backward(drawn.info)
@@ -95,6 +108,14 @@ class DeviceState:
             self._growth.after_step(drawn.info, config.jitter_share * decay)
         return float(told[6])
 
+    def take_average(self) -> None:
+        """See ``recon.fit._State.take_average``."""
+        self.averaged += 1
+        with torch.no_grad():
+            for name in self.optimizers:
+                average = self.params[_AVERAGE + name]
+                average += (self.params[name] - average) / self.averaged
+
     def densify(self, progress: float) -> int:
         """One round of growth; returns how many splats joined."""
         return 0 if self._growth is None else int(self._growth.refine(self._last_info))
@@ -103,6 +124,8 @@ class DeviceState:
         """A copy of the present model, its colours those of a typical view's exposure."""
         gain, offset = self.exposures.mean()
         arrays = self._arrays()
+        if self.averaged:
+            arrays = {name: arrays[_AVERAGE + name] for name in self.optimizers}
         sh = (arrays["sh"] * gain).astype(np.float32)
         sh[:, 0] += ((0.5 * gain + offset - 0.5) / SH_C0).astype(np.float32)
         return SplatModel(arrays["means"], arrays["scales"], arrays["quats"], arrays["opacities"], sh)
@@ -115,9 +138,7 @@ class DeviceState:
         good &= largest <= arrays["initial_scales"] + np.log(config.prune_scale_factor)
         for array in arrays.values():
             good &= np.isfinite(array).reshape(len(array), -1).all(axis=1)
-        votes = free_space_votes(arrays["means"], views, noise)
-        floating = (votes.violating >= config.prune_violations) & (votes.violating > votes.supporting)
-        return np.asarray(good & ~floating)
+        return np.asarray(good & ~floating(free_space_votes(arrays["means"], views, noise), config))
 
     def drop(self, rows: Bool[np.ndarray, "N"]) -> int:
         """Remove rows; returns how many."""

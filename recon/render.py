@@ -9,7 +9,6 @@ from cuda_kernels.splat import eval_sh
 from geo.cameras import PinholeCamera
 from recon.backend import Background, CpuRenderer, Gaussians, Renderer, splat_camera
 from recon.model import drop_bad
-from recon.plane_depth import plane_depth_sum
 from recon.records import RenderedView, SplatModel
 
 ALPHA_THRESHOLD = 0.5
@@ -67,7 +66,7 @@ def render(
     median = np.where(enough, image.statistics.median_z, nan).astype(np.float32)
     spread = ray_spread(expected, median, np.where(enough, image.statistics.variance_z, nan))
     error = sigma or DepthSigma()
-    along = plane_depth_sum(gaussians, view, renderer) / np.where(enough, image.alpha, 1.0)
+    along = renderer.plane_depth_sum(image, view) / np.where(enough, image.alpha, 1.0)
     sound = enough & (np.abs(along - expected) < np.maximum(_SPLIT_FLOOR_M, _MAX_LEAN * expected))
     expected = np.where(sound, along, expected).astype(np.float32)
     with np.errstate(invalid="ignore"):

@@ -43,3 +43,7 @@ class Renderer(Protocol):
     ) -> SplatGradients:
         """Gradients by the Gaussians, from gradients by the images."""
         ...
+
+    def plane_depth_sum(self, image: SplatImage, camera: SplatCamera) -> Float32[np.ndarray, "H W"]:
+        """Accumulated depth along the splats' planes instead of their centres'; see ``cuda_kernels.splat``."""
+        ...

@@ -6,7 +6,6 @@ import numpy as np
 
 from recon.backend import Background, Renderer, packed, splat_camera
 from recon.losses import MIN_ALPHA, exposure_fit
-from recon.plane_depth import plane_depth_sum
 from recon.records import SplatModel
 from recon.views import View
 
@@ -29,7 +28,7 @@ def held_out_score(
         image = renderer.forward(gaussians, camera, background)
         surface = image.alpha > MIN_ALPHA
         seen = view.static & np.isfinite(view.z_depth_m)
-        z = plane_depth_sum(gaussians, camera, renderer) / np.maximum(image.alpha, 1e-6)
+        z = renderer.plane_depth_sum(image, camera) / np.maximum(image.alpha, 1e-6)
         with np.errstate(invalid="ignore"):
             error = np.where(surface, np.abs(z - view.z_depth_m) / view.z_depth_m, _WORST_DEPTH)
         depth = float(np.minimum(error[seen], _WORST_DEPTH).mean()) if seen.any() else 0.0

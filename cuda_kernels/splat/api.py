@@ -9,7 +9,7 @@ from jaxtyping import Float, Float32, Int32, Int64, UInt16
 
 from cuda_kernels.errors import KernelError
 from cuda_kernels.splat.camera import packed_camera
-from cuda_kernels.splat.rules import CACHE_LINE_BYTES, ROW_FLOATS
+from cuda_kernels.splat.rules import BLUE, CACHE_LINE_BYTES, RED, ROW_FLOATS
 from cuda_kernels.splat.types import DepthStatistics, SplatCamera, SplatGradients, SplatImage
 
 Array32 = Float32[np.ndarray, "..."]
@@ -158,6 +158,35 @@ def rasterize_backward(
     return SplatGradients(d_means, d_quats, d_scales, d_logits, d_colors, d_norm, twist)
 
 
+def plane_depth_sum(image: SplatImage) -> Float32[np.ndarray, "H W"]:
+    """Accumulated depth with each gaussian's depth taken along its plane; ``depth_sum`` has its centre's.
+
+    Divide by alpha for the expected depth: on slanted surfaces that one has no steps and does not lean to the near
+    side. See ``cuda_kernels.splat.planes``. For a fisheye view, whose depth is along the ray, it is ``depth_sum``.
+
+    Args:
+        image: What ``rasterize`` returned, its arrays unchanged.
+    """
+    import numba
+
+    from cuda_kernels.splat import forward, planes
+
+    saved: Saved = image.saved
+    if image.along_ray or not len(saved.order):
+        return image.depth_sum
+    records = _gradient_rows(len(saved.records), "planes")
+    records[:] = saved.records
+    means, quats, log_scales = saved.gaussians[:3]
+    records[:, RED : BLUE + 1] = planes.depth_planes(means, quats, log_scales, saved.camera, saved.order)
+    nothing = np.zeros(3, dtype=np.float32)
+    lists = saved.tile_start, saved.entries, saved.tile_order
+    sums = forward.composite(records, *lists, image.alpha.shape, nothing, numba.get_num_threads())[0]
+    height, width = image.alpha.shape
+    u = np.arange(width, dtype=np.float32) - np.float32(saved.camera[14])
+    v = np.arange(height, dtype=np.float32) - np.float32(saved.camera[15])
+    return np.asarray(sums[..., 0] + sums[..., 1] * u + sums[..., 2] * v[:, None])
+
+
 def _checked_gaussians(
     means: np.ndarray, quats: np.ndarray, log_scales: np.ndarray, logits: np.ndarray, colors: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -177,14 +206,14 @@ def _checked_gaussians(
     return arrays[0], arrays[1], arrays[2], arrays[3], arrays[4]
 
 
-def _gradient_rows(count: int) -> Float32[np.ndarray, "R F"]:
-    """Room for gradient rows, one cache line each, kept between calls: fresh pages cost more than writing them."""
-    room: np.ndarray | None = getattr(_scratch, "rows", None)
+def _gradient_rows(count: int, kind: str = "rows") -> Float32[np.ndarray, "R F"]:
+    """Room for rows of one cache line each, kept between calls: fresh pages cost more than writing them."""
+    room: np.ndarray | None = getattr(_scratch, kind, None)
     if room is None or len(room) < count:
         floats = np.empty((count + count // 4 + 1) * ROW_FLOATS, dtype=np.float32)
         begin = -floats.ctypes.data % CACHE_LINE_BYTES // floats.itemsize
         room = floats[begin : begin + (count + count // 4) * ROW_FLOATS].reshape(-1, ROW_FLOATS)
-        _scratch.rows = room
+        setattr(_scratch, kind, room)
     return room[:count]
 
 

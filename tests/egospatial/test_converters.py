@@ -22,7 +22,7 @@ from geo.world import Gravity
 from recon.compressed import morton_order
 from recon.model import empty_model, select
 from recon.ply import read_splat_file, read_splat_ply
-from recon.points import splat_points
+from recon.point_cloud import splat_points
 from recon.records import Reconstruction
 
 SCALE = 2.0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from cuda_kernels.fit_terms import add_shape_terms
 from recon.backend import CpuRenderer
 from recon.config import ReconstructConfig
 from recon.fit import _State, fit
@@ -14,7 +15,6 @@ from recon.gsplat_fit import DeviceState
 from recon.init import initialise
 from recon.losses import view_loss
 from recon.records import DynamicMasks
-from recon.regularise import opacity_slope, scale_slope
 from recon.sensor import SensorNoise
 from recon.torch_cpu import cpu_engine
 from recon.torch_losses import regulariser_torch, target_of, view_loss_torch
@@ -73,18 +73,19 @@ def test_the_terms_have_the_same_value_and_gradients_as_the_closed_form(start, e
         assert np.linalg.norm(ours.grad.numpy() - theirs) < 2e-4 * np.linalg.norm(theirs), name
 
 
-def test_the_regularisers_have_the_closed_form_s_slopes():
+def test_the_regularisers_have_the_cpu_fit_s_slopes():
     rng = np.random.default_rng(1)
     scales, logits = rng.normal(-3, 1, (50, 3)).astype(np.float32), rng.normal(0, 2, 50).astype(np.float32)
     initial, visible = rng.normal(-3, 1, 50).astype(np.float32), rng.random(50) < 0.7
     inputs = [tensor(scales), tensor(logits)]
     regulariser_torch(*inputs, tensor(initial, False), torch.from_numpy(visible), CONFIG).backward()
-    for ours, theirs in (
-        (inputs[0].grad, scale_slope(scales[visible], initial[visible], CONFIG)),
-        (inputs[1].grad, opacity_slope(logits[visible], CONFIG)),
-    ):
-        np.testing.assert_allclose(ours.numpy()[visible], theirs, rtol=1e-5, atol=1e-10)
-        assert not ours.numpy()[~visible].any() and theirs.any()
+    rows = np.flatnonzero(visible)
+    want, values = np.zeros((len(rows), 4), np.float32), np.column_stack([scales, logits])
+    weights = CONFIG.opacity_weight, CONFIG.scale_weight, CONFIG.flatness_weight
+    add_shape_terms(want, values, rows, initial + np.float32(CONFIG.scale_slack), (0, 3), weights, CONFIG.max_flatness)
+    for ours, theirs in ((inputs[0].grad.numpy(), want[:, :3]), (inputs[1].grad.numpy(), want[:, 3])):
+        np.testing.assert_allclose(ours[visible], theirs, rtol=1e-5, atol=1e-10)
+        assert not ours[~visible].any() and theirs.any()
 
 
 def test_rows_out_of_sight_do_not_step_and_each_counts_its_own_steps():

@@ -8,7 +8,7 @@ from geo import se3
 from recon.errors import ReconError
 from recon.mesh import DepthView, MeshConfig, mesh_of_model, mesh_of_views, write_mesh_ply
 from recon.model import empty_model, select
-from recon.points import splat_points
+from recon.point_cloud import splat_points
 
 CAMERA = make.camera(160, 120, 80.0)
 COARSE = MeshConfig(voxel_m=0.04, width_px=160)
