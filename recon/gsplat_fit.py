@@ -86,9 +86,7 @@ class DeviceState:
         )
         target = self._target(view, noise)
         depth_sum = drawn.depth_sum
-        if (
-            bool(target.seen.any()) and camera.kb4 is None
-        ):
+        if bool(target.seen.any()) and camera.kb4 is None:
             scales, opacities = p["scales"].exp(), p["opacities"].sigmoid()
             along = plane_depth_torch(self.engine, p["means"], p["quats"], scales, opacities, camera)
             depth_sum = depth_sum + (along - depth_sum.detach())

@@ -1,11 +1,19 @@
 """Which frames the fit looks at: spread over the poses, sharp, some held out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64, UInt8
+from jaxtyping import Bool, Float, Float32, Int64, UInt8
 
+from geo import se3
+from geo.cameras import PinholeCamera
 from recon.config import ReconstructConfig
+from recon.records import DynamicMasks
+
+_PLACE_M = 0.1
+_HALF_RANGE = 1 << 18  # places farther than this from the origin (26 km) do not count
+_LEAST_GAIN = 0.005
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,12 @@ def select_keyframes(
     frame_sharpness: Float[np.ndarray, "N"],
     config: ReconstructConfig,
     usable: Bool[np.ndarray, "N"] | None = None,
+    seen: Sequence[Int64[np.ndarray, "_"]] | None = None,
 ) -> Keyframes:
-    """Choose keyframes by pose coverage, prefer sharp ones, hold every n-th out.
+    """Choose keyframes by what their sensor sees and by pose coverage, prefer sharp ones, hold every n-th out.
+
+    ``seen``: numbers of the places that each frame's depth sensor sees, if there is one (``places_seen``). Frames that
+    together see all places come first (up to an eighth of the budget) and are never held out.
 
     Frames without a pose (NaN) are never chosen. Candidates are the frames at which the camera has moved or
     turned by a step since the last one; beyond the budget, farthest-point sampling over poses thins them. Each is
@@ -44,15 +56,20 @@ def select_keyframes(
         none = np.zeros(0, dtype=np.int64)
         return Keyframes(none, none)
     features = _pose_features(world_from_camera[frames], config)
-    steps = _walk(features)
+    covering = np.zeros(0, dtype=np.int64)
+    if seen is not None:
+        covering = covering_frames([seen[frame] for frame in frames.tolist()], config.max_keyframes // 8)
+    steps = np.union1d(_walk(features), covering)
     if len(steps) > config.max_keyframes:
-        steps = steps[_farthest_points(features[steps], config.max_keyframes)]
-    chosen = np.unique(_sharpest_nearby(steps, frame_sharpness[frames]))
+        steps = steps[_farthest_points(features[steps], config.max_keyframes, np.searchsorted(steps, covering))]
+    free = np.setdiff1d(steps, covering)
+    chosen = np.union1d(_sharpest_nearby(free, frame_sharpness[frames]) if len(free) else free, covering)
     keyframes = frames[chosen]
     every = config.held_out_every
     held = np.zeros(len(keyframes), dtype=bool)
+    able = np.flatnonzero(~np.isin(chosen, covering))
     if every and len(keyframes) > every // 2:
-        held[every // 2 :: every] = True
+        held[able[every // 2 :: every]] = True
     return Keyframes(keyframes[~held].astype(np.int64), keyframes[held].astype(np.int64))
 
 
@@ -72,10 +89,62 @@ def _walk(features: Float[np.ndarray, "N F"]) -> Int64[np.ndarray, "K"]:
     return np.array(chosen, dtype=np.int64)
 
 
-def _farthest_points(features: Float[np.ndarray, "N F"], count: int) -> Int64[np.ndarray, "K"]:
-    """Rows of a farthest-point sample, sorted; starts at row 0, ties go to the earlier row."""
-    nearest = np.linalg.norm(features - features[0], axis=1)
-    chosen = [0]
+def places_seen(
+    z_depth_m: Float32[np.ndarray, "N h w"],
+    camera: PinholeCamera,
+    world_from_camera: Float[np.ndarray, "N 4 4"],
+    dynamic: DynamicMasks,
+) -> list[Int64[np.ndarray, "_"]]:
+    """Numbers of the voxels (10 cm) in which each frame's depth falls; places that one frame alone sees are left out.
+
+    The same voxel has the same number in all frames; frames without a pose or depth see nothing, nor does what moves.
+    """
+    v, u = np.mgrid[0 : z_depth_m.shape[1], 0 : z_depth_m.shape[2]].reshape(2, -1)
+    rays = camera.normalised_points(np.stack([u, v], axis=1).astype(np.float64))
+    per_frame = []
+    for frame, (z, pose) in enumerate(zip(z_depth_m, world_from_camera, strict=True)):
+        depth = np.where(dynamic.at(frame, camera.size_wh_px), np.nan, z).ravel().astype(np.float64)
+        rows = np.isfinite(depth) & bool(np.isfinite(pose).all())
+        points = se3.transform_points(pose, rays[rows] * depth[rows, None]) if rows.any() else np.zeros((0, 3))
+        cells = np.floor(points / _PLACE_M).astype(np.int64) + _HALF_RANGE
+        inside = ((cells >= 0) & (cells < 2 * _HALF_RANGE)).all(axis=1)
+        per_frame.append(np.unique(cells[inside] @ np.array([4 * _HALF_RANGE**2, 2 * _HALF_RANGE, 1])))
+    numbers, counts = np.unique(np.concatenate([*per_frame, np.zeros(0, np.int64)]), return_counts=True)
+    shared = numbers[counts >= 2]
+    return [np.searchsorted(shared, cells[np.isin(cells, shared)]) for cells in per_frame]
+
+
+def covering_frames(seen: Sequence[Int64[np.ndarray, "_"]], budget: int) -> Int64[np.ndarray, "K"]:
+    """Few frames that together see (nearly) all places, sorted: greedy, the frame that adds most comes next.
+
+    Ends when the next frame would add less than half a percent of all places. Source: the greedy bound for maximum
+    coverage, Nemhauser et al. (1978).
+    """
+    total = 1 + max((int(places.max()) for places in seen if len(places)), default=-1)
+    missing = np.ones(total, dtype=bool)
+    gains = np.array([len(places) for places in seen], dtype=np.int64)
+    chosen: list[int] = []
+    while len(chosen) < budget and len(seen):
+        while True:  # gains only fall: the best bound is checked until it holds
+            best = int(np.argmax(gains))
+            true = int(missing[seen[best]].sum())
+            if true == gains[best]:
+                break
+            gains[best] = true
+        if gains[best] < max(1, _LEAST_GAIN * total):
+            break
+        missing[seen[best]] = False
+        gains[best] = 0
+        chosen.append(best)
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _farthest_points(
+    features: Float[np.ndarray, "N F"], count: int, first: Int64[np.ndarray, "C"] | None = None
+) -> Int64[np.ndarray, "K"]:
+    """Rows of a farthest-point sample, sorted; starts at ``first`` (row 0 if empty), ties go to the earlier row."""
+    chosen = first.tolist() if first is not None and len(first) else [0]
+    nearest = np.linalg.norm(features[:, None] - features[chosen], axis=2).min(axis=1)
     while len(chosen) < count:
         row = int(np.argmax(nearest))
         chosen.append(row)

@@ -15,7 +15,7 @@ from recon.config import ReconstructConfig
 from recon.dynamic import PromptRegion, estimate_dynamic
 from recon.fit import FitResult, fit
 from recon.joint_align import align_together
-from recon.keyframes import Keyframes, select_keyframes
+from recon.keyframes import Keyframes, places_seen, select_keyframes
 from recon.model import empty_model
 from recon.place import has_sensor, place
 from recon.prune import prune_free_space
@@ -59,7 +59,10 @@ def reconstruct(
     started = time.monotonic()
     small = survey(canonical, config, progress)
     dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), SensorNoise())
-    keyframes = select_keyframes(canonical.world_from_camera, small.sharpness, config)
+    seen = None
+    if has_sensor(canonical):
+        seen = places_seen(small.z_depth_m, small.camera, canonical.world_from_camera, dynamic)
+    keyframes = select_keyframes(canonical.world_from_camera, small.sharpness, config, seen=seen)
     reason = _why_empty(canonical, keyframes, config)
     if reason:
         return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
