@@ -13,11 +13,12 @@ from cuda_kernels.jit import jit
 from cuda_kernels.splat import simd
 from cuda_kernels.splat.rules import ALPHA_MIN, CACHE_LINE_BYTES, TILE_PX
 
-PLANE = TILE_PX * TILE_PX
+PIXELS = TILE_PX * TILE_PX
+PLANE = PIXELS + 2 * simd.LANES  # apart by no divisor of 4096 bytes: a load would wait for a store to another plane
 HALF_PX = TILE_PX // 2
-HALF_PLANE = PLANE // 2
+HALF_PLANE = PIXELS // 2
 LOG2_ALPHA_MIN = np.float32(math.log2(ALPHA_MIN))
-AHEAD = 6  # entries of a tile's list, for fetching records before they are needed
+AHEAD = 16  # entries of a tile's list, for fetching records (and half as far, rows) before they are needed
 
 
 @jit(error_model="numpy", inline="always")
@@ -37,6 +38,6 @@ def some_light_left(buffer, trans_plane):
     """Whether some pixel of the tile still takes gaussians: done ones have their transmittance negated."""
     zero = simd.splat(np.float32(0.0))
     left = simd.load(buffer, trans_plane) > zero
-    for block in range(1, PLANE // simd.LANES):
+    for block in range(1, PIXELS // simd.LANES):
         left = left | (simd.load(buffer, trans_plane + block * simd.LANES) > zero)
     return simd.any_lane(left)
