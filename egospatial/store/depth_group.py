@@ -1,5 +1,6 @@
 """The depth group of geometry.h5: its datasets, its version, and reading frames back."""
 
+import contextlib
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,11 +68,14 @@ def describe(group: Any, coding: DepthCoding, camera: PinholeCamera, largest_z: 
     group["origin"].attrs["meaning"] = "0 none, 1 static, 2 sensor, 3 both, 4 object, 5 provided"
 
 
-def opened(folder: Path) -> Any:
-    """geometry.h5 open for reading, with the filters of its depth known to HDF5."""
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[Any]:
+    """geometry.h5 open for reading, with the filters of its depth known to HDF5; memory stays flat over the frames."""
     import hdf5plugin  # noqa: F401  (registers them)
 
-    return hdf5.opened(folder / layout.GEOMETRY, FILE_SCHEMA)
+    with hdf5.opened(folder / layout.GEOMETRY, FILE_SCHEMA) as file:
+        hdf5.bound_metadata(file)
+        yield file
 
 
 def depth_of(file: Any, path: Path) -> Any:

@@ -121,6 +121,7 @@ def _merge(folder: Path, camera: PinholeCamera, segments: list[Path], frame_coun
     digest, out_of_reach, largest, position = hashlib.sha256(), 0, 0.0, 0
     table = _empty_table(frame_count)
     with depth_group.opened(folder) as old, hdf5.create(target, FILE_SCHEMA) as file:
+        hdf5.bound_metadata(file)
         for name in old:
             if name != "depth":
                 old.copy(name, file)

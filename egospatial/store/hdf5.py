@@ -125,6 +125,22 @@ def opened(path: Path, schema: str) -> Iterator[Any]:
             raise StoreError(f"{path}: damaged or incomplete ({error}). Run the stage again.") from error
 
 
+_METADATA_BYTES = 1 << 18
+
+
+def bound_metadata(file: Any) -> None:
+    """Keep at most 256 KiB of an open file's chunk index, whatever the number of chunks.
+
+    HDF5 counts what the index takes on disk; its nodes are five times as large in memory and, left alone, up to 32 MiB
+    of them are kept: some 500 bytes a chunk.
+    """
+    config = file.id.get_mdc_config()
+    config.set_initial_size = True
+    config.initial_size = config.min_size = config.max_size = _METADATA_BYTES
+    config.incr_mode = config.flash_incr_mode = config.decr_mode = 0
+    file.id.set_mdc_config(config)
+
+
 def put(group: Any, name: str, values: Any, compress: bool | None = None, **attributes: Any) -> Any:
     """Write an array with its attributes (units, meanings); big ones shuffled and deflated.
 
