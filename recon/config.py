@@ -13,7 +13,7 @@ class ReconstructConfig:
     """Width of the training views; the height follows the canonical camera."""
     coarse_fraction: float = 0.3
     """Share of the iterations at half that width, first."""
-    iterations: int = 700
+    iterations: int = 1500
     """Optimiser steps in all (one view each). Time is bounded by this, never by a clock. 0 = initialisation only."""
     max_gaussians: int = 60_000
     """Upper bound of the model's size; initialisation picks its resolution so that it fits."""
@@ -66,15 +66,15 @@ class ReconstructConfig:
 
     learning_rate_means: float = 2.0e-2
     """Step of the centres, as a share of each Gaussian's own initial size."""
-    learning_rate_scales: float = 5.0e-3
+    learning_rate_scales: float = 1.0e-2
     """Step of log scales."""
     learning_rate_quats: float = 2.0e-3
     """Step of quaternions."""
     learning_rate_opacity: float = 3.0e-2
     """Step of opacity logits."""
-    learning_rate_colour: float = 5.0e-3
+    learning_rate_colour: float = 1.0e-2
     """Step of colour coefficients."""
-    learning_rate_sh: float = 1.0e-3
+    learning_rate_sh: float = 4.0e-3
     """Step of the coefficients of colour that depends on the direction."""
     learning_rate_exposure: float = 2.0e-3
     """Step of the per-frame affine exposure."""
@@ -86,7 +86,7 @@ class ReconstructConfig:
     pose_pull: float = 1.0e-2
     """Weight of the squared size of a pose correction."""
 
-    sh_degree: int = 0
+    sh_degree: int = 1
     """Degree of the spherical harmonics of colour, 0 (the same from every side) to 3."""
     sh_step_share: float = 0.15
     """Share of the iterations after which the next degree joins in."""
@@ -121,6 +121,9 @@ class ReconstructConfig:
     """Relative depth error at which the Huber term turns from quadratic to linear."""
     alpha_weight: float = 0.2
     """Weight of the term that asks for opacity 1 where the sensor sees a surface."""
+    unseen_alpha: float = 0.9
+    """Colours pull where the sensor does not see only if the model is at least this opaque there: else they make
+    splats creep into what no sensor measured."""
     picture_alpha_weight: float = 0.02
     """Without a sensor: weight of the term that asks for opacity 1 wherever there is a picture."""
     opacity_weight: float = 2.0e-3
@@ -194,7 +197,7 @@ class ReconstructConfig:
 
 
 PRESETS: dict[str, ReconstructConfig] = {
-    "draft": ReconstructConfig(width_px=192, iterations=300, max_gaussians=30_000, max_keyframes=48),
+    "draft": ReconstructConfig(width_px=192, iterations=300, max_gaussians=30_000, max_keyframes=48, sh_degree=0),
     "standard": ReconstructConfig(),
-    "fine": ReconstructConfig(width_px=384, iterations=3000, max_gaussians=150_000, max_keyframes=160),
+    "fine": ReconstructConfig(width_px=384, iterations=3000, max_gaussians=150_000, max_keyframes=160, sh_degree=3),
 }

@@ -292,7 +292,7 @@ class _State:
         if config.densify == "mcmc":
             growth = mcmc_growth(self.shapes(), config.dead_opacity, room, self.rng)
         else:
-            mean_pull = self.pull / np.maximum(self.seen, 1)
+            mean_pull = self.pull / np.maximum(self.seen, 1).astype(np.float32)
             growth = adaptive_growth(self.shapes(), mean_pull, self.initial_scale, config.densify_pull, room, self.rng)
         self._apply(growth)
         self.pull[:], self.seen[:] = 0, 0

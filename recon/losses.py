@@ -36,7 +36,8 @@ def view_loss(
     and all of these ask for opacity, so that the background does not pass for a surface.
     """
     pixels = alpha.size
-    mask = static if everywhere else static & (alpha > MIN_ALPHA)
+    least = np.where(np.isfinite(sensor_z_m), np.float32(MIN_ALPHA), np.float32(config.unseen_alpha))
+    mask = static if everywhere else static & (alpha > least)
     exposed, masked_target = exposed_pictures(rgb, target_rgb, mask, gain, offset)
     similarity = config.ssim_weight * colour_share / (2 * 3 * pixels)
     if similarity > 0:

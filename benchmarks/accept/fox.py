@@ -16,7 +16,7 @@ from benchmarks.accept.harness import ROOT, Letter, egospatial, samples
 RECIPE = (
     "reconstruct.from_pictures=true",
     "reconstruct.width_px=270",
-    "reconstruct.iterations=2500",
+    "reconstruct.iterations=2000",
     "reconstruct.sh_degree=2",
     "reconstruct.max_gaussians=60000",
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from geo import se3
 from recon.backend import CpuRenderer, choose_renderer
 from recon.config import ReconstructConfig
 from recon.errors import ReconError
@@ -85,6 +86,66 @@ def test_the_same_input_gives_the_same_bytes(start):
         numba.set_num_threads(threads)
     for name in ("means_in_world", "log_scales", "quats_wxyz", "opacity_logits", "sh_coeffs"):
         assert getattr(first, name).tobytes() == getattr(second, name).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "mcmc"])
+def test_growth_stays_in_its_budget_and_repeats(start, kind):
+    """Few large splats grow to the budget, explain the pictures better than without, and do so in the same way twice."""
+    _, views, held, _ = start
+    few = initialise(views, replace(CONFIG, max_gaussians=300), NOISE)
+    config = replace(
+        CONFIG, densify=kind, densify_every=5, densify_growth=0.5, densify_pull=0.0, max_gaussians=900, iterations=50
+    )
+    grown, again = (fit(few.model, few.gains, views, held, config, NOISE, CpuRenderer()) for _ in range(2))
+    still = fit(few.model, few.gains, views, held, replace(config, densify="none"), NOISE, CpuRenderer())
+    assert len(few.model.means_in_world) + grown.added == 900 and 800 < len(grown.model.means_in_world) <= 900
+    assert grown.model.means_in_world.tobytes() == again.model.means_in_world.tobytes()
+    assert still.added == 0 and grown.held_out_scores[-1] < still.held_out_scores[-1]
+
+
+def test_colour_that_depends_on_the_direction_is_learned(start):
+    """Pictures that get redder from left to right of the path: degree 1 explains them, degree 0 cannot."""
+    _, views, _, initial = start
+
+    def tinted(view):
+        red = 60.0 * view.world_from_camera[0, 3] / 0.3
+        rgb = view.rgb.astype(np.float64) + np.array([red, 0, -red])
+        return replace(view, rgb=np.clip(rgb, 0, 255).astype(np.uint8))
+
+    shown = [tinted(view) for view in views]
+    config = replace(
+        CONFIG, iterations=50, learning_rate_sh=0.2, sh_step_share=0.1, learning_rate_exposure=0.0, check_every=50
+    )
+    errors = []
+    for degree in (0, 1):
+        fitted = fit(
+            initial.model,
+            np.ones_like(initial.gains),
+            shown,
+            [],
+            replace(config, sh_degree=degree),
+            NOISE,
+            CpuRenderer(),
+        )
+        assert fitted.model.sh_coeffs.shape[1] == (degree + 1) ** 2
+        errors.append(colour_error(fitted.model, shown))
+    assert errors[1] < 0.6 * errors[0]
+
+
+def test_refined_poses_bring_a_shaken_view_back(start):
+    """Every second view is turned by 0.5 degrees about its vertical axis: the corrections take most of it back."""
+    _, views, _, initial = start
+    turn = np.eye(4)
+    turn[:3, :3] = se3.rotation_from_axis_angle(np.array([0.0, np.radians(0.5), 0.0]))
+    shaken = [replace(v, world_from_camera=v.world_from_camera @ turn) if i % 2 else v for i, v in enumerate(views)]
+    config = replace(CONFIG, iterations=90, learning_rate_pose_rad=1.5e-3, pose_pull=0.0, check_every=90)
+    fitted = fit(initial.model, initial.gains, shaken, [], config, NOISE, CpuRenderer())
+    assert 0.2 < fitted.largest_pose_correction[0] < 0.8
+    still = fit(
+        initial.model, initial.gains, shaken, [], replace(config, learning_rate_pose_rad=0.0), NOISE, CpuRenderer()
+    )
+    assert still.largest_pose_correction == (0.0, 0.0)
+    assert colour_error(fitted.model, views[::2]) < colour_error(still.model, views[::2])
 
 
 def test_nothing_to_fit_comes_back_as_it_is(start):

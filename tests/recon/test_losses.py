@@ -1,5 +1,7 @@
 """Gradients of the fit's terms against central differences in float64 steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -109,3 +111,15 @@ def test_exposure_is_found_exactly_where_there_is_one():
     np.testing.assert_allclose(offset, [0.1, 0.0, -0.05], atol=1e-4)
     gain, offset = exposure_fit(rgb, rgb, np.zeros((8, 8), bool))
     assert gain.tolist() == [1, 1, 1] and offset.tolist() == [0, 0, 0]
+
+
+def test_colours_do_not_make_splats_creep_where_no_sensor_sees():
+    """Half covered pixels: the sensor's are pulled at, the others are not until the model is as opaque as 0.9."""
+    rgb, _, depth_sum, target, sensor, static = pictures()
+    static[:] = True
+    seen = np.isfinite(sensor)
+    for alpha, pulled in ((0.6, seen), (0.95, np.ones_like(seen))):
+        cover = np.full(depth_sum.shape, alpha, dtype=np.float32)
+        flat = replace(CONFIG, ssim_weight=0.0)
+        terms = view_loss(rgb, cover, depth_sum, target, sensor, static, np.ones(3), np.zeros(3), flat, NOISE)
+        np.testing.assert_array_equal((terms.d_rgb != 0).all(axis=2), pulled)

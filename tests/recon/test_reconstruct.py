@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from geo.world import World
 from recon.config import PRESETS, ReconstructConfig
 from recon.errors import ReconError
 from recon.reconstruct import reconstruct
@@ -47,7 +48,7 @@ def test_the_report_speaks_of_frames_that_the_fit_never_saw(result):
     report = result[0].report
     assert report.held_out_frames and not set(report.held_out_frames) & set(report.keyframes)
     assert report.depth_median_error_m < 0.01 and report.coverage > 0.97
-    assert report.psnr_held_out_db > 20
+    assert report.psnr_held_out_db > 20 and report.picture_psnr_held_out_db > 18
     assert report.gaussians == len(result[0].model.means_in_world)
 
 
@@ -75,6 +76,14 @@ def test_a_sensor_that_saw_nothing_is_no_crash(scene_of):
     assert not len(reconstruction.model.means_in_world) and "no splat could be placed" in reconstruction.report.notes[0]
 
 
+def test_a_world_without_scale_is_said_to_have_none(scene_of):
+    canonical = scene_of(6).canonical
+    small = replace(CONFIG, iterations=2)
+    loose = replace(canonical, world=World.without_up(metric=False))
+    assert any("not metric" in note for note in reconstruct(loose, small).report.notes)
+    assert not any("not metric" in note for note in reconstruct(canonical, small).report.notes)
+
+
 def test_zero_iterations_give_the_first_model(scene_of):
     reconstruction = reconstruct(scene_of(8).canonical, replace(CONFIG, iterations=0))
     assert reconstruction.report.iterations == 0 and reconstruction.report.depth_median_error_m < 0.02
@@ -95,6 +104,9 @@ def test_the_noise_that_is_measured_is_the_noise_that_was_there():
     [
         ({"width_px": 0}, "width_px is 0"),
         ({"held_out_every": 1}, "every frame would be held out"),
+        ({"densify": "more"}, "use none, adaptive or mcmc"),
+        ({"sh_degree": 4}, "use 0 to 3"),
+        ({"densify_every": 0}, "densify_every is 0"),
         ({"device": "tpu"}, "use auto, cpu or cuda"),
         ({"min_sensor_z_m": 9.0}, "in this order"),
     ],
