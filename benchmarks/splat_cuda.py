@@ -154,15 +154,16 @@ def measure_fit(engine, clock, count, size):
     config, noise = ReconstructConfig(width_px=size, max_gaussians=count), SensorNoise()
     model, views = fit_case(count, size)
     arguments = (model, np.ones((len(views), 3), np.float32), views, config, (0.5, 0.5, 0.5), False)
-    device = GsplatRenderer(engine).fit_state(*arguments)
+    gsplat = GsplatRenderer(engine)
+    device = gsplat.fit_state(*arguments)
     turn = iter(range(10**9))
 
     def step(state, renderer):
         index = next(turn) % len(views)
         state.step(views[index], index, 0.5, noise, renderer)
 
-    found = {"count": count, "size": size, "device": clock.ms(lambda: step(device, None), warm=len(views))}
-    found["peak_mib"] = peak_mib(engine.device, lambda: step(device, None))
+    found = {"count": count, "size": size, "device": clock.ms(lambda: step(device, gsplat), warm=len(views))}
+    found["peak_mib"] = peak_mib(engine.device, lambda: step(device, gsplat))
     cpu, renderer = _State(*arguments), CpuRenderer()
     short = Clock("cpu", min(clock.repeats, 5))
     found["cpu"] = short.ms(lambda: step(cpu, renderer), warm=2)
