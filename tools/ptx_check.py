@@ -7,17 +7,34 @@ not; 2: there is no compiler.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+MODULES = [f"cuda_kernels.{name}_cuda" for name in ("depth", "remap", "reproject", "splat_statistics")]
+
+
+def unlisted(listed: set[object]) -> list[str]:
+    """Kernels of any ``*_cuda`` module that the list below has forgotten."""
+    found = []
+    for path in sorted((ROOT / "cuda_kernels").glob("*_cuda.py")):
+        module = import_module(f"cuda_kernels.{path.stem}")
+        for name, value in vars(module).items():
+            options = getattr(value, "targetoptions", None)
+            if options is not None and not options.get("device") and value not in listed:
+                found.append(f"{path.stem}.{name}")
+    return found
 
 
 def kernels() -> list[tuple[object, tuple[object, ...]]]:
     """Every kernel with the types of its arguments."""
     from numba import types as t
 
-    from cuda_kernels import depth_cuda, remap_cuda, reproject_cuda, splat_statistics_cuda
+    depth_cuda, remap_cuda, reproject_cuda, splat_statistics_cuda = map(import_module, MODULES)
 
     def flat(kind: object) -> object:
         return kind[::1]  # type: ignore[index]
@@ -59,8 +76,12 @@ def main(arguments: list[str]) -> int:
     except Exception as error:
         print(f"no compiler for CUDA kernels here: {error}", file=sys.stderr)
         return 2
-    failed = 0
-    for kernel, signature in kernels():
+    listed = kernels()
+    forgotten = unlisted({kernel for kernel, _ in listed})
+    for name in forgotten:
+        print(f"{name}: not in this program's list")
+    failed = len(forgotten)
+    for kernel, signature in listed:
         name = kernel.py_func.__name__  # type: ignore[attr-defined]
         try:
             text, _ = cuda.compile_ptx(kernel.py_func, signature, cc=(major, minor))  # type: ignore[attr-defined]

@@ -32,3 +32,16 @@ def test_without_a_device_the_error_names_the_cpu_function():
             check_device("recon.fuse.combine")
     else:
         check_device("recon.fuse.combine")
+
+
+def test_every_kernel_compiles_where_there_is_a_compiler():
+    """To PTX, without a GPU. Where no CUDA toolkit is either, the program says so, and there is nothing to try."""
+    run = subprocess.run(
+        [sys.executable, str(HERE.parent.parent / "tools" / "ptx_check.py"), "8.0"], capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    if run.returncode == 2:
+        assert "no compiler for CUDA kernels here" in run.stderr
+    else:
+        assert run.returncode == 0, run.stdout[-2000:]
+        assert run.stdout.count("bytes of PTX") >= 12 and "not in this program's list" not in run.stdout
