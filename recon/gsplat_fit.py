@@ -70,8 +70,10 @@ class DeviceState:
         self._last_info: dict[str, Any] = {}
 
     def step(self, view: View, index: int, progress: float, noise: SensorNoise, renderer: Renderer) -> float:
-        """One view: draw, compare, go back, move."""
+        """One view: draw, compare, go back, move. Without a splat left there is no loss (NaN)."""
         config, p = self.config, self.params
+        if not len(p["means"]):
+            return float("nan")
         camera = splat_camera(view.camera, self.poses.world_from_camera(index, view.world_from_camera))
         degree = used_degree(config, progress)
         moving = config.learning_rate_pose_rad > 0
@@ -135,7 +137,7 @@ class DeviceState:
         largest = arrays["scales"].max(axis=1, initial=-np.inf)
         good &= largest <= arrays["initial_scales"] + np.log(config.prune_scale_factor)
         for array in arrays.values():
-            good &= np.isfinite(array).reshape(len(array), -1).all(axis=1)
+            good &= np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
         return np.asarray(good & ~floating(free_space_votes(arrays["means"], views, noise), config))
 
     def drop(self, rows: Bool[np.ndarray, "N"]) -> int:

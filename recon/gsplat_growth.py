@@ -51,7 +51,7 @@ class Growth:
 
     def refine(self, info: dict[str, Any]) -> int:
         """One round within the budget; ``info`` is the last step's. Returns how many splats there are more."""
-        count = len(self.params["means"])
+        count, before = len(self.params["means"]), self.params["scales"].detach().clone()
         room = max(0, min(self.config.max_gaussians - count, round(self.config.densify_growth * count)))
         if self.config.densify == "mcmc":
             self.strategy.cap_max = count + room  # gsplat itself adds at most 5 % a round
@@ -59,6 +59,7 @@ class Growth:
             self.strategy.grow_grad2d = self._threshold(room)
             info = {**info, "radii": torch.zeros_like(info["radii"])}  # the last step has been noted already
         self._call(_REFINE, info, 0.0)
+        self._start_afresh(before)
         self._trim()
         return len(self.params["means"]) - count
 
@@ -75,6 +76,23 @@ class Growth:
                 self.strategy.step_post_backward(*arguments, lr=jitter_share)
             else:
                 self.strategy.step_post_backward(*arguments, packed=False)
+
+    @torch.no_grad()
+    def _start_afresh(self, scales_before: Any) -> None:
+        """New and changed splats: no moments, and the size that they have now is their initial one."""
+        scales = self.params["scales"]
+        taken = self.optimizers["scales"].state.get(scales, {}).get("taken")
+        if self.config.densify == "mcmc":  # in place and at the end: the others are where they were
+            fresh = torch.ones(len(scales), dtype=torch.bool, device=scales.device)
+            fresh[: len(scales_before)] = (scales[: len(scales_before)] != scales_before).any(dim=1)
+        elif taken is not None:  # in another order, but gsplat clears the moments of what is new
+            fresh = taken == 0
+        else:
+            return
+        self.params["initial_scales"][fresh] = scales[fresh].amax(dim=1)
+        for name, optimizer in self.optimizers.items():
+            for moment in optimizer.state.get(self.params[name], {}).values():
+                moment[fresh] = 0
 
     def _threshold(self, room: int) -> float:
         """The pull above which a splat grows, raised until at most ``room`` do."""

@@ -153,3 +153,10 @@ def test_poisoned_rows_are_not_kept(start):
         device.params["scales"][7] += 5.0
     keep = device.keep(start[0], NOISE)
     assert not keep[[4, 6, 7]].any() and keep.mean() > 0.9
+
+
+def test_without_a_splat_left_there_is_no_loss(start):
+    _, device = states(start, CONFIG)
+    assert device.drop(np.ones(len(device.params["means"]), dtype=bool)) > 0
+    assert np.isnan(device.step(start[0][0], 0, 0.5, NOISE, CpuRenderer()))
+    assert device.model().means_in_world.shape == (0, 3) and device.keep(start[0], NOISE).shape == (0,)

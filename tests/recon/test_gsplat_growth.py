@@ -115,3 +115,23 @@ def test_jitter_is_a_share_of_the_size_and_spares_opaque_splats(start, cuda_ops_
     moved = (state.params["means"] - before).detach().numpy() / state._growth._size_m
     assert np.abs(moved[1::2]).max() < 1e-6
     assert moved[::2].std() == pytest.approx(0.5 * 0.3, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "mcmc"])
+def test_what_joins_or_changes_starts_afresh(start, kind, cuda_ops_on_the_cpu):
+    """As on the CPU: the size that it has now is its initial one, and it has no moments; the others keep theirs."""
+    views, initial = start
+    config = replace(CONFIG, densify=kind)
+    state = DeviceState(cpu_engine(), initial.model, initial.gains, views, config, (0.5, 0.5, 0.5), False)
+    for index in (0, 3, 6):
+        state.step(views[index], index, 0.5, NOISE, GsplatRenderer(cpu_engine()))
+    if kind == "mcmc":
+        with torch.no_grad():
+            state.params["opacities"][:5] = -9.0  # dead: they move
+    assert state.densify(0.5) > 0
+    taken = state.optimizers["scales"].state[state.params["scales"]]["taken"]
+    fresh, sizes = taken == 0, state.params["scales"].detach().amax(dim=1)
+    assert torch.equal(state.params["initial_scales"][fresh], sizes[fresh]) and fresh.sum() > 5
+    assert (state.params["initial_scales"][~fresh] != sizes[~fresh]).any() and (~fresh).sum() > 100
+    if kind == "mcmc":
+        assert fresh[:5].all()
