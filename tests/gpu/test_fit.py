@@ -15,7 +15,7 @@ from recon.render import render, surface_depth
 from recon.sensor import SensorNoise
 from recon.views import load_views
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # other packages may warn
 CONFIG = ReconstructConfig(width_px=96, max_gaussians=2500, iterations=90, check_every=30, device="cpu")
 NOISE = SensorNoise(0.02, 0.0)
 

@@ -3,7 +3,7 @@
 import pytest
 import twin_checks
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # other packages may warn
 SIZES = [(480, 640), (193, 257), (17, 1), (0, 6)]
 
 
