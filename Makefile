@@ -7,7 +7,7 @@ ROOMS := cuda_kernels geo recon tracking lifting spatial_qa egospatial
 
 .PHONY: help setup demo test lint types imports docs bench check accept-1 accept-2 gpu-check gpu-compile clean
 help:
-	@echo "make demo | test | lint | types | imports | docs | bench | check | accept-1 accept-2 [ONLY=A] | gpu-check gpu-compile | clean"
+	@echo "make demo | test | lint | types | imports | docs | bench | check | accept-1 accept-2 accept-3 [ONLY=A] | gpu-check gpu-compile | clean"
 
 setup:
 	@$(PYTHON) tools/setup_env.py --venv $(VENV)
@@ -47,6 +47,9 @@ gpu-check:
 
 gpu-compile:
 	$(BIN)/python tools/ptx_check.py
+
+accept-3: setup
+	$(BIN)/python benchmarks/accept_3.py $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .accept out

@@ -40,7 +40,8 @@ def judge(letter: Letter, folder: Path) -> None:
     _questions(letter, folder)
 
 
-def _bench(folder: Path) -> Any:
+def bench_of(folder: Path) -> Any:
+    """The records of a finished folder."""
     from egospatial.runner import request_of_folder
     from egospatial.workbench import Workbench
 
@@ -52,7 +53,7 @@ def _depth(letter: Letter, folder: Path) -> None:
     """|static render - sensor| on frames held out of the fit, in the sensor's own pixels where it sees."""
     from recon.scene_depth import SceneDepth
 
-    bench = _bench(folder)
+    bench = bench_of(folder)
     reconstruction, canonical = bench.reconstruction, bench.canonical
     held_out = reconstruction.report.held_out_frames
     camera = canonical.camera.resized((320, 240))
@@ -78,7 +79,7 @@ def _tracks(letter: Letter, folder: Path) -> None:
     letter.true("five objects tracked", set(by_label) == OBJECTS, ", ".join(sorted(by_label)))
     first: set[str] = set()
     inside, flagged, silent = 0, 0, []
-    for narration in _bench(folder).narrations.narrations:
+    for narration in bench_of(folder).narrations.narrations:
         for point in narration.groundings:
             track = by_label.get(point.label)
             if point.label not in first or track is None:

@@ -74,7 +74,7 @@ class FrameMaker:
         """Render a frame of the reference camera."""
         time_s = index / self.preset.rate_hz
         moment = self.timeline.at(time_s)
-        bodies = self._bodies(moment)
+        bodies = self.bodies_at(moment)
         ids = self._canonical_ids(moment, bodies)
         depth_ids, z_depth, static_z = self._true_depth(moment, bodies)
         return Frame(
@@ -93,7 +93,8 @@ class FrameMaker:
         hand, arm = moment.hand.world_from_hand, _arm_pose(moment.arm)
         return np.concatenate([np.eye(4)[None], moment.world_from_object, hand[None], arm[None]])
 
-    def _bodies(self, moment: Moment) -> Bodies:
+    def bodies_at(self, moment: Moment) -> Bodies:
+        """Everything as it stands at a moment."""
         count = len(self.scene.specs)
         soft = {
             count + 1: capsule_body(hand_capsules(moment.arm.joints_in_world)),
