@@ -100,7 +100,7 @@ def compare(letter: Letter, recording: Path, seed: int, pool: Pool) -> float:
     for name in vars(pool):
         getattr(pool, name).extend(getattr(here, name))
     letter.note(
-        f"seed {seed}: {len(fitted)} keyframes, {len(result.model.means_in_world)} splats, reconstruct {wall:.0f} s wall, "
+        f"seed {seed}: {len(fitted)} keyframes, {len(result.model.means_in_world)} splats, {wall:.0f} s wall, "
         f"{cpu:.0f} CPU s; {len(frames)} unseen frames: abs-rel {_mean(here.relative):.2%}, at the sensor "
         f"{_mean(here.at_sensor):.2%} (raw {_mean(here.raw_relative):.2%}), all pixels {_mean(here.everywhere):.2%}, "
         f"{_known(here.everywhere):.1%} covered"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from recon.config import ReconstructConfig
-from recon.keyframes import select_keyframes, sharpness
+from recon.keyframes import covering_frames, select_keyframes, sharpness
 
 CONFIG = ReconstructConfig(keyframe_step_m=0.099, max_keyframes=20, held_out_every=4)
 
@@ -64,3 +64,22 @@ def test_sharpness_falls_with_blur_and_ignores_exposure():
     blurred = cv2.GaussianBlur(image, (7, 7), 2.0)
     assert sharpness(blurred) < 0.5 * sharpness(image)
     assert abs(sharpness((image * 0.6).astype(np.uint8)) / sharpness(image) - 1) < 0.05
+
+
+def test_the_few_frames_that_see_everything_come_first():
+    """Frame 3 sees most, frame 7 the rest; all others see parts of it."""
+    seen = [np.array([k % 3], dtype=np.int64) for k in range(10)]
+    seen[3], seen[7] = np.arange(8), np.array([8, 9])
+    np.testing.assert_array_equal(covering_frames(seen, 5), [3, 7])
+    np.testing.assert_array_equal(covering_frames(seen, 1), [3])
+    assert not len(covering_frames([np.zeros(0, np.int64)] * 4, 3)) and not len(covering_frames([], 3))
+
+
+def test_covering_frames_are_keyframes_and_never_held_out():
+    poses = np.tile(np.eye(4), (40, 1, 1))
+    poses[:, 0, 3] = 0.05 * np.arange(40)
+    seen = [np.array([0], dtype=np.int64)] * 40
+    seen[13] = np.arange(20)
+    chosen = select_keyframes(poses, np.ones(40), ReconstructConfig(max_keyframes=16, held_out_every=2), seen=seen)
+    assert 13 in chosen.fit and len(chosen.held_out) >= 5 and 13 not in chosen.held_out
+    assert len(chosen.fit) + len(chosen.held_out) <= 16
