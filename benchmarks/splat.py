@@ -86,7 +86,7 @@ def clock(work):
 def measure(name, arrays, camera, rates, repeats=REPEATS):
     import numba
 
-    from cuda_kernels.splat import backward, forward, rasterize, rasterize_backward
+    from cuda_kernels.splat import backward, bins, forward, rasterize, rasterize_backward
     from cuda_kernels.splat.api import _gradient_rows
 
     rng = np.random.default_rng(1)
@@ -95,16 +95,17 @@ def measure(name, arrays, camera, rates, repeats=REPEATS):
     d_alpha, d_depth = d_rgb[..., 0].copy(), d_rgb[..., 1].copy()
     saved, shape, workers = image.saved, image.alpha.shape, numba.get_num_threads()
     lists = saved.records, saved.tile_start
+    shares = bins.even_shares(saved.tile_start, saved.tile_order, workers)
     rows = _gradient_rows(len(saved.spans))
     columns = {
         "forward": lambda: rasterize(*arrays, camera),
         "backward": lambda: rasterize_backward(image, d_rgb, d_alpha, d_depth),
         "blend": lambda: forward.composite(
-            *lists, saved.entries, saved.tile_order, shape, saved.background, workers
+            *lists, saved.entries, saved.tile_order, shape, saved.background, shares
         ),
         "blend_back": lambda: backward.gradient_rows(
             rows, *lists, saved.tile_end, saved.entries, saved.spans, saved.tile_order,
-            (image.rgb, image.alpha, image.depth_sum), (d_rgb, d_alpha, d_depth), saved.background, workers,
+            (image.rgb, image.alpha, image.depth_sum), (d_rgb, d_alpha, d_depth), saved.background, shares,
         ),
         **{f"fma{lanes}": lambda run=run: run(np.float32(1e-9), ROUNDS, workers) for lanes, run in rates.items()},
     }  # fmt: skip

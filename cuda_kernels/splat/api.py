@@ -31,7 +31,7 @@ class Saved:
     tile_end: Int64[np.ndarray, "T"]  # where blending stopped for want of light
     entries: Int32[np.ndarray, "K 2"]  # depth rank and span code, tile after tile
     spans: UInt16[np.ndarray, "R"]  # span code of every gradient row; 0: not in that tile
-    tile_order: Int64[np.ndarray, "T"]  # longest first
+    tile_order: Int64[np.ndarray, "T"]  # neighbours near each other
     background: Float32[np.ndarray, "3"]
 
 
@@ -85,13 +85,13 @@ def rasterize(
     size_wh, shape = (camera.width_px, camera.height_px), (camera.height_px, camera.width_px)
     records, first_row = bins.ordered_records(flat, order, gaussians[4], *size_wh)
     tile_start, entries, spans = bins.tile_lists(records, first_row, size_wh)
-    tile_order = np.argsort(-np.diff(tile_start), kind="stable")  # long ones first: even shares for the threads
-    workers = numba.get_num_threads()
-    images = forward.composite(records, tile_start, entries, tile_order, shape, paper, workers)
+    tile_order = bins.nearby_order(*size_wh)
+    shares = bins.even_shares(tile_start, tile_order, numba.get_num_threads())
+    images = forward.composite(records, tile_start, entries, tile_order, shape, paper, shares)
     rgb, alpha, depth_sum, tile_end = images
     median_and_variance = None
     if depth_statistics:
-        measured = statistics.depth_statistics(records, tile_start, tile_end, entries, tile_order, shape, workers)
+        measured = statistics.depth_statistics(records, tile_start, tile_end, entries, tile_order, shape, shares)
         median_and_variance = DepthStatistics(*measured)
     return SplatImage(
         rgb=rgb,
@@ -129,7 +129,7 @@ def rasterize_backward(
     """
     import numba
 
-    from cuda_kernels.splat import backward, projection
+    from cuda_kernels.splat import backward, bins, projection
 
     saved: Saved = image.saved
     shape = image.alpha.shape
@@ -150,7 +150,7 @@ def rasterize_backward(
         (image.rgb, image.alpha, image.depth_sum),
         grads,
         saved.background,
-        numba.get_num_threads(),
+        bins.even_shares(saved.tile_start, saved.tile_order, numba.get_num_threads()),
     )
     d_means, d_quats, d_scales, d_logits, d_colors, d_norm, twist = projection.project_backward(
         *saved.gaussians, saved.camera, saved.order, rows, saved.first_row

@@ -134,7 +134,7 @@ def _tile_rows(buffer, base, records, integers, entries, first, last, left, top,
 
 
 @jit(error_model="numpy", parallel=True)
-def gradient_rows(rows, records, tile_start, tile_end, entries, spans, tile_order, images, grads, background, workers):
+def gradient_rows(rows, records, tile_start, tile_end, entries, spans, tile_order, images, grads, background, shares):
     """Fill one row of sums (columns SUM_*) per gaussian and tile of its rectangle."""
     rgb, alpha, depth_sum = images
     d_rgb, d_alpha, d_depth = grads
@@ -144,10 +144,10 @@ def gradient_rows(rows, records, tile_start, tile_end, entries, spans, tile_orde
         if spans[k] == 0:
             rows[k, :] = 0.0
     flat, integers, flat_rows = records.reshape(-1), records.view(np.int32).reshape(-1), rows.reshape(-1)
-    for worker in numba.prange(workers):
+    for worker in numba.prange(shares.shape[0] - 1):
         buffer = np.empty(PLANES * PLANE + simd.LANES, dtype=np.float32)
         base = aligned_start(buffer)
-        for turn in range(worker, tile_order.shape[0], workers):
+        for turn in range(shares[worker], shares[worker + 1]):
             tile = tile_order[turn]
             left, top = (tile % columns) * TILE_PX, (tile // columns) * TILE_PX
             wide, tall = min(width - left, TILE_PX), min(height - top, TILE_PX)

@@ -5,10 +5,12 @@ order, so the (many more) intersections are never sorted.
 """
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
+import functools
 import math
 
 import numba
 import numpy as np
+from jaxtyping import Int64
 
 from cuda_kernels.jit import jit
 from cuda_kernels.splat.blocks import aligned_start
@@ -37,11 +39,36 @@ from cuda_kernels.splat.rules import (
 )
 
 DIGIT_BITS = 11
+TILE_ITSELF = 16  # entries that take as long as setting up a tile and writing it out
 CHUNKS = 16  # runs of depth ranks that fill the lists side by side; fixed, so threads change nothing
 HALF_PX = TILE_PX // 2
 HALF_BITS = 8  # of a span code: first block, one past the last block, 4 bits each
 SLACK_PX = 0.01  # the spans are computed in other roundings than the pixels
 LOG2_ALPHA_MIN = math.log2(ALPHA_MIN)
+
+
+@functools.lru_cache(maxsize=16)
+def nearby_order(width: int, height: int) -> Int64[np.ndarray, "T"]:
+    """Tiles of an image along a Z curve, so that what one tile has fetched the next ones find in the cache.
+
+    Neighbours share most of their gaussians: in any order that jumps about, every record and gradient row comes from
+    memory (and its page from the page tables) once for each tile.
+    """
+    columns, rows = (width + TILE_PX - 1) // TILE_PX, (height + TILE_PX - 1) // TILE_PX
+    y, x = np.divmod(np.arange(columns * rows, dtype=np.int64), columns)
+    key = np.zeros(columns * rows, dtype=np.int64)
+    for bit in range(max(columns, rows).bit_length()):
+        key |= ((x >> bit & 1) << (2 * bit)) | ((y >> bit & 1) << (2 * bit + 1))
+    return np.argsort(key, kind="stable")
+
+
+def even_shares(
+    tile_start: Int64[np.ndarray, "T1"], tile_order: Int64[np.ndarray, "T"], workers: int
+) -> Int64[np.ndarray, "W1"]:
+    """Where in the order each worker begins, such that all have about as much to do; then the end."""
+    done = np.cumsum(np.diff(tile_start)[tile_order] + TILE_ITSELF)
+    goals = done[-1] * np.arange(1, workers) / workers
+    return np.concatenate([[0], np.searchsorted(done, goals), [len(tile_order)]]).astype(np.int64)
 
 
 @jit(error_model="numpy")

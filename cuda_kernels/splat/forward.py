@@ -93,10 +93,10 @@ def _blend_tile(buffer, base, records, entries, first, last, left, top, halves):
 
 
 @jit(error_model="numpy", parallel=True)
-def composite(records, tile_start, entries, tile_order, shape, background, workers):
+def composite(records, tile_start, entries, tile_order, shape, background, shares):
     """Colour, alpha, accumulated depth, and up to where each tile's list was read.
 
-    Tiles are dealt to the workers in turn; each is drawn by itself.
+    Worker w draws tile_order[shares[w]:shares[w + 1]], each tile by itself.
     """
     height, width = shape
     columns = (width + TILE_PX - 1) // TILE_PX
@@ -105,10 +105,10 @@ def composite(records, tile_start, entries, tile_order, shape, background, worke
     depth_sum = np.empty((height, width), dtype=np.float32)
     tile_end = np.empty(tile_order.shape[0], dtype=np.int64)
     flat = records.reshape(-1)
-    for worker in numba.prange(workers):
+    for worker in numba.prange(shares.shape[0] - 1):
         buffer = np.empty(PLANES * PLANE + simd.LANES, dtype=np.float32)
         base = aligned_start(buffer)
-        for turn in range(worker, tile_order.shape[0], workers):
+        for turn in range(shares[worker], shares[worker + 1]):
             tile = tile_order[turn]
             left, top = (tile % columns) * TILE_PX, (tile // columns) * TILE_PX
             wide, tall = min(width - left, TILE_PX), min(height - top, TILE_PX)

@@ -83,17 +83,17 @@ def _measure_tile(buffer, base, records, entries, first, last, left, top, halves
 
 
 @jit(error_model="numpy", parallel=True)
-def depth_statistics(records, tile_start, tile_end, entries, tile_order, shape, workers):
+def depth_statistics(records, tile_start, tile_end, entries, tile_order, shape, shares):
     """Median z (NaN where more than half the light passes) and variance of z (NaN where nothing was blended)."""
     height, width = shape
     columns = (width + TILE_PX - 1) // TILE_PX
     median_z = np.full((height, width), np.float32(np.nan), dtype=np.float32)
     variance_z = np.full((height, width), np.float32(np.nan), dtype=np.float32)
     flat = records.reshape(-1)
-    for worker in numba.prange(workers):
+    for worker in numba.prange(shares.shape[0] - 1):
         buffer = np.empty(PLANES * PLANE + simd.LANES, dtype=np.float32)
         base = aligned_start(buffer)
-        for turn in range(worker, tile_order.shape[0], workers):
+        for turn in range(shares[worker], shares[worker + 1]):
             tile = tile_order[turn]
             if tile_start[tile] == tile_end[tile]:
                 continue
