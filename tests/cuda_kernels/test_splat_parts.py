@@ -1,12 +1,14 @@
 """The parts under the rasteriser: vectors of sixteen lanes, depth order, tile lists."""
 
+import itertools
+
 import numba
 import numpy as np
 import pytest
 from splat_scenes import camera, cloud, tilted
 
 from cuda_kernels.splat import backward, forward, rasterize, simd
-from cuda_kernels.splat.bins import depth_order
+from cuda_kernels.splat.bins import depth_order, even_shares, nearby_order
 from cuda_kernels.splat.projection import BROKEN, DRAWN, FLAT_FLOATS, HIDDEN
 from cuda_kernels.splat.reference import project_reference
 from cuda_kernels.splat.rules import ALPHA_MIN, DEPTH
@@ -102,3 +104,30 @@ def test_tile_lists_hold_every_pixel_that_a_gaussian_reaches_and_hardly_more(wid
         assert not (reached & ~listed[rank_of[row], :height, :width]).any()
         reached_px, listed_px = reached_px + reached.sum(), listed_px + listed[rank_of[row], :height, :width].sum()
     assert listed_px < 3 * reached_px  # the blocks are 8 x 2
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (64, 64), (250, 33), (17, 700)])
+def test_tiles_are_drawn_each_once_and_near_the_last_one(width, height):
+    """Along a Z curve most steps go to a neighbour; of four tiles the order is upper left, right, lower left, right."""
+    columns, rows = -(-width // 16), -(-height // 16)
+    order = nearby_order(width, height)
+    assert np.array_equal(np.sort(order), np.arange(columns * rows))
+    x, y = order % columns, order // columns
+    assert nearby_order(32, 32).tolist() == [0, 1, 2, 3]
+    if len(order) > 4:
+        assert np.median(np.abs(np.diff(x)) + np.abs(np.diff(y))) <= 2
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_shares_are_even_and_cover_all(workers):
+    rng = np.random.default_rng(workers)
+    lengths = rng.integers(0, 400, 300)
+    order = rng.permutation(300)
+    shares = even_shares(np.concatenate([[0], np.cumsum(lengths)]), order, workers)
+    assert shares[0] == 0 and shares[-1] == 300 and (np.diff(shares) >= 0).all() and len(shares) == workers + 1
+    work = np.array([lengths[order[a:b]].sum() for a, b in itertools.pairwise(shares)])
+    assert work.max() < 1.05 * lengths.sum() / workers + 400
+
+
+def test_more_workers_than_tiles_leave_some_idle():
+    assert even_shares(np.array([0, 5]), np.array([0]), 4).tolist()[-1] == 1
