@@ -106,7 +106,7 @@ def test_without_a_folder_nothing_is_asked_and_nothing_stored(recording):
 
 
 def test_the_folder_stands_for_the_sensor_in_every_stage_that_looks_at_depth(recording, depth):
-    bench = bench_of(recording, *metric(depth, "depth.folder_as_sensor=true"))
+    bench = bench_of(recording, *metric(depth, "depth.folder_as_sensor=true"), "reconstruct.iterations=0")
     assert bench.canonical.sensor is None and len(bench.scene_recording.sensor.frames) == 3
     run_depth(bench)
     frame = geometry_file.DepthReader(bench.folder).read(1)
