@@ -156,11 +156,21 @@ def _fill_moving(
     holes = moves & ~np.isfinite(sensor_z_m)
     if not holes.any():
         return
-    filled = fill_between(sensor_z_m, on_object & moves, holes, config.hole_px)
-    found = holes & np.isfinite(filled.z_depth_m)
-    z[found] = filled.z_depth_m[found]
-    sigma[found] = np.maximum(filled.spread_m, 0.005)[found]
-    origin[found] = DepthOrigin.SENSOR
+    part = _around(holes, config.hole_px + 1)  # whatever fills a hole is no farther away
+    filled = fill_between(sensor_z_m[part], (on_object & moves)[part], holes[part], config.hole_px)
+    found = holes[part] & np.isfinite(filled.z_depth_m)
+    z[part][found] = filled.z_depth_m[found]
+    sigma[part][found] = np.maximum(filled.spread_m, 0.005)[found]
+    origin[part][found] = DepthOrigin.SENSOR
+
+
+def _around(mask: Bool[np.ndarray, "h w"], margin_px: int) -> tuple[slice, slice]:
+    """Rows and columns of the smallest box with all of a mask (not empty), widened."""
+    rows, cols = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return (
+        slice(max(0, int(rows[0]) - margin_px), int(rows[-1]) + margin_px + 1),
+        slice(max(0, int(cols[0]) - margin_px), int(cols[-1]) + margin_px + 1),
+    )
 
 
 def _wide_regions(mask: Bool[np.ndarray, "h w"], radius_px: int) -> Bool[np.ndarray, "h w"]:

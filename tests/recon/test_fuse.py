@@ -113,6 +113,25 @@ def test_holes_are_filled_on_planes_exactly_and_not_across_steps():
     assert np.isnan(fill_between(holed, on, np.isnan(holed), 5).z_depth_m).all(), "two surfaces"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_filling_in_the_box_of_the_holes_is_filling_in_the_whole_picture(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    dynamic = np.zeros((30, 45), bool)
+    for _ in range(3):
+        top, left = rng.integers(0, 30), rng.integers(0, 45)
+        dynamic[top : top + rng.integers(1, 15), left : left + rng.integers(1, 20)] = True
+    sensor = rng.uniform(1.5, 1.6, dynamic.shape).astype(np.float32)
+    sensor[rng.random(dynamic.shape) < 0.4] = NAN
+    static, none = np.full_like(sensor, 2.0), np.full_like(sensor, NAN)
+    config = DepthConfig(hole_px=int(rng.integers(1, 8)))
+    boxed = combine(static, static * 0.005, sensor, sensor * 0.005, dynamic, none, config)
+    assert (np.isfinite(boxed.z_depth_m) & np.isnan(sensor) & dynamic).any(), "something was filled"
+    monkeypatch.setattr("recon.fuse._around", lambda mask, margin_px: (slice(None), slice(None)))
+    whole = combine(static, static * 0.005, sensor, sensor * 0.005, dynamic, none, config)
+    for name in ("z_depth_m", "sigma_m", "origin"):
+        np.testing.assert_array_equal(getattr(boxed, name), getattr(whole, name))
+
+
 def test_patches_take_the_nearest_and_must_fit_the_image():
     pixels = np.array([[0, 0], [1, 1]])
     moving = MovingDepth(
