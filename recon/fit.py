@@ -16,7 +16,7 @@ from recon.densify import Growth, Shapes, adaptive_growth, jitter, mcmc_growth
 from recon.losses import view_loss
 from recon.model import SH_C0, sigmoid
 from recon.per_view import Exposures, ExposureTrack, PoseCorrections
-from recon.prune import floating, free_space_votes
+from recon.prune import free_space_votes
 from recon.records import SplatModel
 from recon.score import held_out_score
 from recon.sensor import SensorNoise
@@ -325,7 +325,7 @@ class _State:
         good = sigmoid(self.values[:, _FIXED - 1]) >= config.prune_opacity
         good &= largest <= self.initial_scale + np.log(config.prune_scale_factor)
         good &= np.isfinite(self.values).all(axis=1)
-        return np.asarray(good & ~floating(free_space_votes(self.values[:, MEANS], views, noise), config))
+        return np.asarray(good & ~free_space_votes(self.values[:, MEANS], views, noise).seen_through(config))
 
     def drop(self, rows: Bool[np.ndarray, "N"]) -> int:
         """Remove rows; returns how many."""

@@ -20,7 +20,7 @@ from recon.fit import typical_depth, used_degree
 from recon.gsplat_backend import Drawn, Engine, draw, plane_depth_torch, twist_gradient
 from recon.model import SH_C0, sigmoid
 from recon.per_view import Exposures, PoseCorrections
-from recon.prune import floating, free_space_votes
+from recon.prune import free_space_votes
 from recon.records import SplatModel
 from recon.renderer import Background, Renderer
 from recon.sensor import SensorNoise
@@ -138,7 +138,7 @@ class DeviceState:
         good &= largest <= arrays["initial_scales"] + np.log(config.prune_scale_factor)
         for array in arrays.values():
             good &= np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
-        return np.asarray(good & ~floating(free_space_votes(arrays["means"], views, noise), config))
+        return np.asarray(good & ~free_space_votes(arrays["means"], views, noise).seen_through(config))
 
     def drop(self, rows: Bool[np.ndarray, "N"]) -> int:
         """Remove rows; returns how many."""

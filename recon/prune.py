@@ -16,10 +16,23 @@ from recon.views import View
 
 @dataclass(frozen=True)
 class FreeSpaceVotes:
-    """Per point: views whose sensor sees a surface well behind it, and views that see one at it."""
+    """Per point: views whose sensor sees a surface well behind it, that see one at it, and that see any there."""
 
     violating: Int64[np.ndarray, "N"]
     supporting: Int64[np.ndarray, "N"]
+    looking: Int64[np.ndarray, "N"]
+
+    def seen_through(self, config: ReconstructConfig) -> Bool[np.ndarray, "N"]:
+        """Points that several views see through, and not only a few of those that can tell.
+
+        What stood there for most of the time and then was taken away is no static scene either.
+        """
+        many = self.violating >= config.prune_violations
+        return np.asarray(many & (self.violating > config.prune_violation_ratio * self.supporting))
+
+    def of(self, keep: Bool[np.ndarray, "N"]) -> "FreeSpaceVotes":
+        """The votes of some of the points."""
+        return FreeSpaceVotes(self.violating[keep], self.supporting[keep], self.looking[keep])
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,7 @@ def free_space_votes(
     """
     violating = np.zeros(len(points_in_world), dtype=np.int64)
     supporting = np.zeros(len(points_in_world), dtype=np.int64)
+    looking = np.zeros(len(points_in_world), dtype=np.int64)
     for view in views:
         at = view.landing(points_in_world)
         sensor, nearest = view.z_depth_m[at.v, at.u], minimum_3x3(view.z_depth_m)[at.v, at.u]
@@ -46,7 +60,8 @@ def free_space_votes(
             tolerance = tolerance_m(at.z, noise)
             violating[at.rows] += nearest > at.z + tolerance
             supporting[at.rows] += np.abs(sensor - at.z) <= tolerance
-    return FreeSpaceVotes(violating, supporting)
+            looking[at.rows] += np.isfinite(sensor)
+    return FreeSpaceVotes(violating, supporting, looking)
 
 
 def minimum_3x3(z_depth_m: Float32[np.ndarray, "H W"]) -> Float32[np.ndarray, "H W"]:
@@ -58,16 +73,7 @@ def minimum_3x3(z_depth_m: Float32[np.ndarray, "H W"]) -> Float32[np.ndarray, "H
     return np.where(np.isfinite(low), low, np.nan).astype(np.float32)
 
 
-def floating(votes: FreeSpaceVotes, config: ReconstructConfig) -> Bool[np.ndarray, "N"]:
-    """Points that several views see through, and not only a few of those that can tell.
-
-    What stood there for most of the time and then was taken away is no static scene either.
-    """
-    many = votes.violating >= config.prune_violations
-    return np.asarray(many & (votes.violating > config.prune_violation_ratio * votes.supporting))
-
-
 def prune_free_space(model: SplatModel, views: Sequence[View], config: ReconstructConfig, noise: SensorNoise) -> Pruned:
-    """Remove Gaussians that are ``floating``."""
-    drop = floating(free_space_votes(model.means_in_world, views, noise), config)
+    """Remove Gaussians whose centre is seen through."""
+    drop = free_space_votes(model.means_in_world, views, noise).seen_through(config)
     return Pruned(select(model, ~drop), int(drop.sum()))

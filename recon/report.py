@@ -112,7 +112,12 @@ def calibrate_noise(quality: Quality) -> tuple[float, float] | None:
 
     Robust (median absolute deviation in depth bins, then least squares); None with too little to measure.
     """
-    z, error = quality.residual_z_m, np.abs(quality.residual_m)
+    return calibrate_spread(quality.residual_z_m, quality.residual_m)
+
+
+def calibrate_spread(z: Float[np.ndarray, "R"], residual: Float[np.ndarray, "R"]) -> tuple[float, float] | None:
+    """``calibrate_noise`` of sensor depths and static minus sensor."""
+    error = np.abs(residual)
     if len(z) < 500:
         return None
     edges = np.unique(np.quantile(z, np.linspace(0, 1, 9)))
