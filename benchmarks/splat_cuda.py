@@ -69,7 +69,7 @@ def measure_scene(engine, clock, count, size):
     """One of the scenes of benchmarks/splat.py: pictures forward, and forward and back."""
     import torch
 
-    from recon.gsplat_backend import draw
+    from recon.tensor_draw import draw
 
     arrays, camera = random_scene(count, size)
     means, quats, log_scales, logits, colors = (

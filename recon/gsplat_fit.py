@@ -17,13 +17,13 @@ from jaxtyping import Bool, Float32
 from recon.backend import splat_camera
 from recon.config import ReconstructConfig
 from recon.fit import typical_depth, used_degree
-from recon.gsplat_backend import Drawn, Engine, draw, plane_depth_torch, twist_gradient
 from recon.model import SH_C0, sigmoid
 from recon.per_view import Exposures, PoseCorrections
 from recon.prune import free_space_votes
 from recon.records import SplatModel
 from recon.renderer import Background, Renderer
 from recon.sensor import SensorNoise
+from recon.tensor_draw import Drawn, Engine, draw, plane_depth_torch, twist_gradient
 from recon.torch_losses import Target, regulariser_torch, target_of, view_loss_torch
 from recon.views import View
 from recon.visible_adam import VisibleAdam

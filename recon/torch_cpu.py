@@ -21,9 +21,8 @@ from cuda_kernels.splat import (
     rasterize_backward,
 )
 from recon.errors import ReconError
-from recon.gsplat_backend import Engine
+from recon.tensor_draw import PIXEL_SHIFT, Engine
 
-_PIXEL_SHIFT = 0.5
 _EPSILON = 1e-7  # opacities are kept this far from 0 and 1, where their logits end
 
 
@@ -62,7 +61,7 @@ def cpu_rasterization(
     k = Ks[0].detach().double().numpy()
     if k[0, 1]:
         raise ReconError(f"K has skew {k[0, 1]}; undistort to a camera without skew first")
-    fx, fy, cx, cy = map(float, (k[0, 0], k[1, 1], k[0, 2] - _PIXEL_SHIFT, k[1, 2] - _PIXEL_SHIFT))
+    fx, fy, cx, cy = map(float, (k[0, 0], k[1, 1], k[0, 2] - PIXEL_SHIFT, k[1, 2] - PIXEL_SHIFT))
     camera = SplatCamera(fx, fy, cx, cy, width, height, np.eye(4), near_plane)
     rgb, alpha, depth, info = _drawn(means, quats, scales, opacities, colors, viewmats[0], camera, sh_degree)
     if render_mode == "RGB":

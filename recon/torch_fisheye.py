@@ -14,8 +14,8 @@ import torch
 from cuda_kernels.splat import SplatCamera
 from cuda_kernels.splat.camera import packed_camera
 from cuda_kernels.splat.rules import ALPHA_MIN, EPS2D_PX2
+from recon.tensor_draw import PIXEL_SHIFT
 
-PIXEL_SHIFT = 0.5  # gsplat's first pixel centre
 _REACH = 3.33  # gsplat: a splat's box reaches this many standard deviations, or to where its alpha is 1/255
 _COSINE_AT = 29  # of the largest angle drawn, in the packed camera
 

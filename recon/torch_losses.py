@@ -56,7 +56,8 @@ def view_loss_torch(
     """Scalar loss of a rendering; see ``recon.losses.view_loss`` for what the terms mean."""
     pixels = alpha.numel()
     surface = alpha.detach() > MIN_ALPHA
-    mask = (target.static if everywhere else target.static & surface)[..., None].float()
+    shown = torch.where(target.seen, surface, alpha.detach() > config.unseen_alpha)
+    mask = (target.static if everywhere else target.static & shown)[..., None].float()
     predicted, picture = (rgb * gain + offset) * mask, target.rgb * mask
     loss = config.colour_weight * target.colour_share / (3 * pixels) * (predicted - picture).abs().sum()
     if config.ssim_weight > 0:

@@ -169,7 +169,7 @@ def plane_depth_sum(image: SplatImage) -> Float32[np.ndarray, "H W"]:
     """
     import numba
 
-    from cuda_kernels.splat import forward, planes
+    from cuda_kernels.splat import bins, forward, planes
 
     saved: Saved = image.saved
     if image.along_ray or not len(saved.order):
@@ -180,7 +180,8 @@ def plane_depth_sum(image: SplatImage) -> Float32[np.ndarray, "H W"]:
     records[:, RED : BLUE + 1] = planes.depth_planes(means, quats, log_scales, saved.camera, saved.order)
     nothing = np.zeros(3, dtype=np.float32)
     lists = saved.tile_start, saved.entries, saved.tile_order
-    sums = forward.composite(records, *lists, image.alpha.shape, nothing, numba.get_num_threads())[0]
+    shares = bins.even_shares(saved.tile_start, saved.tile_order, numba.get_num_threads())
+    sums = forward.composite(records, *lists, image.alpha.shape, nothing, shares)[0]
     height, width = image.alpha.shape
     u = np.arange(width, dtype=np.float32) - np.float32(saved.camera[14])
     v = np.arange(height, dtype=np.float32) - np.float32(saved.camera[15])

@@ -96,7 +96,7 @@ def test_harmonics_of_every_degree_give_the_same_colours(engine):
     import torch
 
     from cuda_kernels.splat import eval_sh
-    from recon.gsplat_backend import draw
+    from recon.tensor_draw import draw
 
     gaussians, camera = scene(2000)
     good = Gaussians(*(np.delete(getattr(gaussians, name), [3, 5], axis=0) for name in PARAMETERS))

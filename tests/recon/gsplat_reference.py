@@ -99,7 +99,8 @@ def engine():
     """The real ``gsplat_engine`` but for its device and the build."""
     from gsplat import rasterization
 
-    from recon.gsplat_backend import Engine, _statistics
+    from recon.gsplat_backend import _statistics
+    from recon.tensor_draw import Engine
     from recon.torch_fisheye import blend_with_gsplat
 
     return Engine("cpu", rasterization, blend_with_gsplat, _statistics)

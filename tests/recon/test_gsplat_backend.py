@@ -7,8 +7,9 @@ import torch
 from cuda_kernels.splat import SplatCamera, eval_sh
 from recon.backend import CpuRenderer
 from recon.errors import ReconError
-from recon.gsplat_backend import GsplatRenderer, draw, twist_gradient
+from recon.gsplat_backend import GsplatRenderer
 from recon.renderer import Gaussians, Renderer
+from recon.tensor_draw import draw, twist_gradient
 from recon.torch_cpu import cpu_engine, cpu_rasterization
 
 BACKGROUND = (0.5, 0.2, 0.1)

@@ -12,11 +12,12 @@ import torch
 
 from recon.backend import CpuRenderer
 from recon.config import ReconstructConfig
-from recon.gsplat_backend import GsplatRenderer, draw
+from recon.gsplat_backend import GsplatRenderer
 from recon.gsplat_fit import DeviceState
 from recon.init import initialise
 from recon.records import DynamicMasks
 from recon.sensor import SensorNoise
+from recon.tensor_draw import draw
 from recon.views import load_views
 
 HERE = Path(__file__).resolve().parent

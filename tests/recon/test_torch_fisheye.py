@@ -10,8 +10,9 @@ from cuda_kernels.splat import SplatCamera, rasterize
 from cuda_kernels.splat.reference import project_reference
 from recon.backend import CpuRenderer
 from recon.errors import ReconError
-from recon.gsplat_backend import GsplatRenderer, draw
+from recon.gsplat_backend import GsplatRenderer
 from recon.renderer import Gaussians
+from recon.tensor_draw import draw
 from recon.torch_cpu import cpu_engine
 from recon.torch_fisheye import project_fisheye
 
