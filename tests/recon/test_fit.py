@@ -179,7 +179,7 @@ def test_a_splat_in_front_of_the_wall_is_a_floater_and_one_behind_it_is_not(star
 
 def test_a_fit_that_gains_nothing_stops_early(start):
     """All steps of size 0: the second check is no better than the first, and patience is 1."""
-    rates = ("means", "scales", "quats", "opacity", "colour", "exposure")
+    rates = ("means", "scales", "quats", "opacity", "colour", "sh", "exposure")
     still = {f"learning_rate_{name}": 0.0 for name in rates}
     config = replace(CONFIG, iterations=40, check_every=4, patience=1, coarse_fraction=0.0, prune_at=(), **still)
     result = run(start, config)
