@@ -4,6 +4,8 @@ Both take the same arrays and fill the same record (``cuda_kernels.splat.SplatIm
 knows which one drew.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Float, Float32
 
@@ -17,7 +19,7 @@ from cuda_kernels.splat import (
     rasterize_backward,
 )
 from geo import se3
-from geo.cameras import PinholeCamera
+from geo.cameras import KannalaBrandtCamera, PinholeCamera
 from recon.errors import ReconError
 from recon.records import SplatModel
 from recon.renderer import Background, Gaussians, Renderer
@@ -95,6 +97,23 @@ def splat_camera(camera: PinholeCamera, world_from_camera: Float[np.ndarray, "4 
     """
     if camera.skew_px:
         raise ReconError(f"the camera has skew {camera.skew_px} px; undistort it to a camera without skew first")
+    return _splat_camera(camera, world_from_camera)
+
+
+def splat_fisheye_camera(camera: KannalaBrandtCamera, world_from_camera: Float[np.ndarray, "4 4"]) -> SplatCamera:
+    """The rasteriser's camera of an unrectified fisheye: what it draws has distances along the ray, not z.
+
+    Raises:
+        ReconError: the pose is not finite.
+    """
+    k1, k2, k3, k4 = camera.distortion
+    bare = _splat_camera(camera, world_from_camera)
+    return replace(bare, kb4=(k1, k2, k3, k4), valid_theta_rad=camera.valid_theta_rad)
+
+
+def _splat_camera(
+    camera: PinholeCamera | KannalaBrandtCamera, world_from_camera: Float[np.ndarray, "4 4"]
+) -> SplatCamera:
     if not np.isfinite(world_from_camera).all():
         raise ReconError("this frame has no pose (NaN), so nothing can be rendered for it")
     return SplatCamera(

@@ -4,6 +4,7 @@ What a run needs besides the splats is made as ever: masks of what may move, key
 the frames that a fit would have held out.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,18 +13,19 @@ import numpy as np
 from jaxtyping import Float
 
 from geo.recording import CanonicalRecording
+from recon.align import PosePrior, align_views
 from recon.backend import choose_renderer
 from recon.config import ReconstructConfig
 from recon.dynamic import PromptRegion, estimate_dynamic
 from recon.errors import ReconError
-from recon.keyframes import Keyframes, select_keyframes
+from recon.keyframes import Keyframes, choose_keyframes
 from recon.ply import SplatFile, read_splat_file
 from recon.records import ReconReport, Reconstruction, SplatModel
 from recon.report import Quality, calibrate_noise, measure
 from recon.sensor import SensorNoise
 from recon.survey import Progress, survey
 from recon.transform import transform_model
-from recon.views import load_views
+from recon.views import load_views, mean_colour
 
 _HARDLY_COVERED = 0.2
 
@@ -66,11 +68,14 @@ def reconstruct_from_model(
     model = transform_model(read.model, _world_from_model(canonical, source_from_model))
     small = survey(canonical, config, progress)
     dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), SensorNoise())
-    keyframes = select_keyframes(canonical.world_from_camera, small.sharpness, config)
+    keyframes = choose_keyframes(canonical, small.sharpness, small.z_depth_m, small.camera, dynamic, config)
     looked_at = (keyframes.held_out if len(keyframes.held_out) else keyframes.fit).tolist()
-    quality = (
-        measure(model, load_views(canonical, looked_at, dynamic, config, progress), renderer) if looked_at else None
-    )
+    views = load_views(canonical, looked_at, dynamic, config, progress)
+    if canonical.sensor is not None:
+        prior = PosePrior(config.pose_sigma_m, math.radians(config.pose_sigma_deg))
+        given = [view.world_from_camera for view in views]
+        views = align_views(views, model, prior, SensorNoise(), renderer, given)
+    quality = measure(model, views, renderer, mean_colour(views)) if views else None
     notes = (f"rasteriser: {renderer.name}", *_notes(path, read, source_from_model, quality))
     report = _report(model, keyframes, quality, time.monotonic() - started, notes)
     return Reconstruction(model, dynamic, report)

@@ -44,14 +44,15 @@ def view_loss(
         ssim, d_ssim = ssim_with_gradient(exposed, masked_target)
     else:
         ssim, d_ssim = np.ones_like(exposed), np.zeros_like(exposed)
-    z = np.where(static, sensor_z_m, np.float32(np.nan))
+    measured = static & (alpha > MIN_ALPHA) if everywhere else static
+    z = np.where(measured, sensor_z_m, np.float32(np.nan))
     trust = np.clip(_REFERENCE_RELATIVE_SIGMA * z / noise.sigma_m(z), 0.1, 1.0).astype(np.float32)
     weights = PixelWeights(
         colour=config.colour_weight * colour_share / (3 * pixels),
         similarity=similarity,
         depth=config.depth_weight / pixels,
         depth_huber=config.depth_huber,
-        alpha=config.alpha_weight / pixels,
+        alpha=0.0 if everywhere else config.alpha_weight / pixels,
     )
     terms = pixel_terms(exposed, masked_target, ssim, d_ssim, rgb, alpha, depth_sum, mask, z, trust, gain, weights)
     if not everywhere:

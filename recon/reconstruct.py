@@ -10,12 +10,12 @@ import numpy as np
 
 from geo.recording import CanonicalRecording
 from recon.align import PosePrior, align_views
-from recon.backend import Background, choose_renderer
+from recon.backend import choose_renderer
 from recon.config import ReconstructConfig
 from recon.dynamic import PromptRegion, estimate_dynamic
 from recon.fit import FitResult, fit
 from recon.joint_align import align_together
-from recon.keyframes import Keyframes, places_seen, select_keyframes
+from recon.keyframes import Keyframes, choose_keyframes
 from recon.model import empty_model
 from recon.place import has_sensor, place
 from recon.prune import prune_free_space
@@ -23,7 +23,7 @@ from recon.records import DynamicMasks, ReconReport, Reconstruction, SplatModel
 from recon.report import Quality, calibrate_noise, measure
 from recon.sensor import SensorNoise
 from recon.survey import Progress, survey
-from recon.views import View, load_views, witnesses
+from recon.views import View, load_views, mean_colour, witnesses
 
 __all__ = ["ReconstructConfig", "reconstruct"]
 
@@ -59,10 +59,7 @@ def reconstruct(
     started = time.monotonic()
     small = survey(canonical, config, progress)
     dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), SensorNoise())
-    seen = None
-    if has_sensor(canonical):
-        seen = places_seen(small.z_depth_m, small.camera, canonical.world_from_camera, dynamic)
-    keyframes = select_keyframes(canonical.world_from_camera, small.sharpness, config, seen=seen)
+    keyframes = choose_keyframes(canonical, small.sharpness, small.z_depth_m, small.camera, dynamic, config)
     reason = _why_empty(canonical, keyframes, config)
     if reason:
         return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
@@ -114,13 +111,6 @@ def _with_sharpness(views: Sequence[View], sharpness: np.ndarray) -> list[View]:
     values = np.array([sharpness[view.frame] for view in views])
     share = np.clip(values / max(float(np.median(values)), 1e-9), 0.3, 1.0)
     return [replace(view, colour_share=float(value)) for view, value in zip(views, share, strict=True)]
-
-
-def mean_colour(views: Sequence[View]) -> Background:
-    """Mean colour of the views' static pixels (0..1): what stands for what no splat covers; grey if there is none."""
-    means = [view.rgb[view.static].mean(axis=0) / 255.0 for view in views if view.static.any()]
-    red, green, blue = np.mean(means, axis=0).tolist() if means else (0.5, 0.5, 0.5)
-    return (red, green, blue)
 
 
 def _notes(

@@ -11,6 +11,7 @@ from geo.cameras import PinholeCamera
 from geo.recording import CanonicalRecording
 from recon.config import ReconstructConfig
 from recon.records import DynamicMasks
+from recon.renderer import Background
 from recon.sensor import binned_sensor
 from recon.survey import Progress, Survey, resize_area, small_camera
 
@@ -115,3 +116,10 @@ def witnesses(
         rgb = np.zeros((*z.shape, 3), dtype=np.uint8)
         views.append(View(frame, rgb, z, static, small.camera, canonical.world_from_camera[frame]))
     return views
+
+
+def mean_colour(views: Sequence[View]) -> Background:
+    """Mean colour of the views' static pixels (0..1): what stands for what no splat covers; grey if there is none."""
+    means = [view.rgb[view.static].mean(axis=0) / 255.0 for view in views if view.static.any()]
+    red, green, blue = np.mean(means, axis=0).tolist() if means else (0.5, 0.5, 0.5)
+    return (red, green, blue)

@@ -75,7 +75,7 @@ def check_fusion(shape, seed=2):
     from recon.fuse import DepthConfig, combine
     from recon.records import DepthOrigin
 
-    assert [kind.value for kind in DepthOrigin] == [0, 1, 2, 3, 4]
+    assert [kind.value for kind in DepthOrigin] == [0, 1, 2, 3, 4, 5]
     kinds = (depth_cuda.NONE, depth_cuda.STATIC, depth_cuda.SENSOR, depth_cuda.BOTH, depth_cuda.OBJECT)
     assert kinds == (DepthOrigin.NONE, DepthOrigin.STATIC, DepthOrigin.SENSOR, DepthOrigin.BOTH, DepthOrigin.OBJECT)
     rng = np.random.default_rng(seed)

@@ -54,7 +54,7 @@ def test_the_report_speaks_of_frames_that_the_fit_never_saw(result):
 
 def test_progress_ends_each_part_at_its_total(result):
     calls = result[1]
-    assert {what for _, _, what in calls} == {"survey", "views", "fit"}
+    assert {what for _, _, what in calls} == {"survey", "views", "poses", "fit"}
     assert ("fit", 40, 40) in {(what, done, total) for done, total, what in calls}
 
 
