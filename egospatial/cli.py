@@ -271,7 +271,9 @@ def view(
     out: Finished,
     screenshot: Annotated[Path | None, typer.Option(help="Write a picture instead of opening a window.")] = None,
     frame: Annotated[int | None, typer.Option(help="Frame; default: the middle one.")] = None,
-    what: Annotated[str, typer.Option(help="scene (3D), overlay, depth or sheet.")] = "scene",
+    what: Annotated[
+        str, typer.Option(help="scene (3D), points, overlay, depth, sheet or quality (of the reconstruction).")
+    ] = "scene",
     as_json: Json = False,
 ) -> None:
     """Look at results: splats, boxes and trajectories in 3D, or masks and depth in the picture."""

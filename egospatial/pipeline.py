@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egospatial.hashing import digest_of, file_digest
+from egospatial.quality import write_quality
 from egospatial.rectify_stage import rectify_digest, run_rectify
 from egospatial.stages import Progress, Stage, StageNotes
 from egospatial.store import (
@@ -84,12 +85,15 @@ def _reconstruct(bench: Workbench, progress: Progress) -> StageNotes:
 
     result = reconstruct(bench.scene_recording, bench.config.reconstruct, progress)
     splats_file.write(bench.folder, result)
+    write_quality(bench.folder, result.quality, result.report.notes)
     bench.forget()
     report = result.report
     measurements = {
         name: getattr(report, name)
         for name in ("gaussians", "iterations", "psnr_held_out_db", "depth_median_error_m", "coverage", "fit_seconds")
     }
+    if result.quality is not None:
+        measurements["step_seconds"] = {name: round(value, 2) for name, value in result.quality.step_seconds.items()}
     return StageNotes(list(report.notes), measurements)
 
 

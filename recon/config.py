@@ -147,7 +147,7 @@ class ReconstructConfig:
     """Gaussians in front of the sensor's surface in at least this many views go..."""
     prune_violation_ratio: float = 0.5
     """...if these are more than this multiple of the views that support them."""
-    witnesses: int = 400
+    witnesses: int = 200
     """Other frames than keyframes, spread over the recording, whose small depth tells free space too."""
     average_from: float = 0.6
     """The model is the mean over the steps after this share of the iterations. 1 = the last step's."""

@@ -1,7 +1,7 @@
 """Floaters after the fit: what several views see through, what hangs alone, what no view sees. With a report."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8
@@ -26,8 +26,8 @@ _SMALL_SHARE = 0.002  # of all splats; of a small model hardly any group is smal
 _FEW_VIEWS = 2  # a lonely group needs this many views of its own to stay
 _MIN_LOOKING = 3  # views that measured depth there, before missing confirmation tells anything
 _CANDIDATES = 6
-_WORSE = 1.002  # a held-out score this much higher is worse
-_RED = np.array([1.0, 0.05, 0.05], dtype=np.float32)
+_WORSE = 1.005  # a held-out score this much higher is worse
+_RED = np.array([255.0, 15.0, 15.0])
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ def remove_floaters(
     renderer: Renderer,
     background: Background = (0.0, 0.0, 0.0),
     *,
+    voters: Sequence[View] = (),
     before_fit: int = 0,
     in_fit: int = 0,
 ) -> Cleaned:
@@ -59,18 +60,20 @@ def remove_floaters(
 
     Args:
         model: As fitted.
-        views: Those of the fit, whose depth and light vote.
+        views: Those of the fit; a splat needs light in them.
         held_out: Frames that only measure; may be empty.
         config: ``prune_violations`` is how many views must see through a splat.
         noise: Of the views' depth.
         renderer: Who draws.
         background: Colour where the model covers nothing.
+        voters: Whose depth votes (see ``free_space_voters``); none: the views of the fit.
         before_fit: Splats pruned before the fit, for the report.
         in_fit: Splats pruned while it ran, for the report.
     """
-    measured = any(np.isfinite(view.z_depth_m).any() for view in views)
+    voters = voters or views
+    measured = any(np.isfinite(view.z_depth_m).any() for view in voters)
     support = splat_support(model, [view.halved() for view in views], renderer)
-    votes = free_space_votes(model.means_in_world, views, noise)
+    votes = free_space_votes(model.means_in_world, voters, noise)
     reasons = find_floaters(model, votes, support, config, measured=measured)
     notes = [] if measured else ["no depth sensor: nothing measures empty space, so no splat is taken as seen through"]
     reasons, back = _taken_back(model, reasons, held_out, renderer, background, everywhere=not measured)
@@ -100,7 +103,8 @@ def find_floaters(
 ) -> UInt8[np.ndarray, "N"]:
     """``FloaterReason`` per splat.
 
-    Seen through: ``config.prune_violations`` views or more measure a surface behind its centre, and fewer one at it.
+    Seen through: ``config.prune_violations`` views or more measure a surface behind its centre, and these are more than
+    ``config.prune_violation_ratio`` times those that measure one at it.
     Isolated: its group (see ``groups``) is small, fewer than two views give any of its splats light or, where at least
     three views measured depth there, fewer than two measured a surface at any of them. Unseen: no view gives it light.
     """
@@ -226,14 +230,16 @@ def _pictures(
         rgb = renderer.forward(gaussians, camera, background).rgb
         return np.asarray((np.clip(rgb, 0, 1) * 255).round(), dtype=np.uint8)
 
-    before = packed(model, view.world_from_camera)
-    grey = np.repeat(before.colors.mean(axis=1, keepdims=True), 3, axis=1).astype(np.float32)
-    marked = np.where(gone[:, None], _RED, grey).astype(np.float32)
+    before = drawn(packed(model, view.world_from_camera))
+    # alone, so that those behind others show too
+    lost = renderer.forward(packed(select(model, gone), view.world_from_camera), camera, background)
+    red = np.minimum(lost.alpha, 1.0)[:, :, None] * _RED
+    grey = (before.mean(axis=2, keepdims=True) * (1 - np.minimum(lost.alpha, 1.0)[:, :, None]) + red).round()
     return FloaterPictures(
         view.frame,
-        drawn(before),
+        before,
         drawn(packed(select(model, ~gone), view.world_from_camera)),
-        drawn(replace(before, colors=marked)),
+        np.asarray(np.broadcast_to(grey, before.shape), dtype=np.uint8),
     )
 
 

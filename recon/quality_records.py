@@ -13,7 +13,7 @@ class FloaterReason(enum.IntEnum):
     """Why a splat was taken out after the fit; the first that holds counts."""
 
     KEPT = 0
-    SEEN_THROUGH = 1  # several views measure a surface behind it, more than measure one at it
+    SEEN_THROUGH = 1  # several views measure a surface behind it, and not many more one at it
     ISOLATED = 2  # in a small group that touches no other, and hardly any view confirms it
     UNSEEN = 3  # no view of the fit gets light from it
 
@@ -28,7 +28,7 @@ class FloaterFigures:
     in_front_share: float  # of the pixels that both see: static depth nearer than the sensor's by more than its noise
     coverage: float  # of the static pixels that the sensor sees
     picture_coverage: float  # of all static pixels
-    seen_through: int  # splats that several views of the fit see through, more than confirm them
+    seen_through: int  # splats that several views see through, and not many more confirm
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class FloaterReport:
     taken_back: tuple[str, ...] = ()  # reasons whose splats were put back, for held-out frames were worse without
     notes: tuple[str, ...] = ()
     pictures: FloaterPictures | None = field(default=None, repr=False)
+
+    @property
+    def removed(self) -> int:
+        """Splats taken out after the fit."""
+        return self.seen_through + self.isolated + self.unseen
 
 
 @dataclass(frozen=True)
@@ -110,4 +115,5 @@ class QualityReport:
     sensor_spread_per_m: float = NAN
     floaters: FloaterReport | None = None
     reasons: dict[str, str] = field(default_factory=dict)
+    step_seconds: dict[str, float] = field(default_factory=dict)  # of the run that made it; belongs in run.json
     worst: tuple[FramePictures, ...] = field(default=(), repr=False)

@@ -14,16 +14,20 @@ from recon.backend import choose_renderer
 from recon.config import ReconstructConfig
 from recon.dynamic import PromptRegion, estimate_dynamic
 from recon.fit import FitResult, fit
+from recon.floaters import remove_floaters
 from recon.joint_align import align_together
 from recon.keyframes import Keyframes, choose_keyframes
 from recon.model import empty_model
 from recon.place import has_sensor, place
 from recon.prune import prune_free_space
+from recon.quality_report import quality_report
 from recon.records import DynamicMasks, ReconReport, Reconstruction, SplatModel
 from recon.report import Quality, calibrate_noise, measure
 from recon.sensor import SensorNoise
+from recon.steps import StepClock
 from recon.survey import Progress, survey
-from recon.views import View, load_views, mean_colour, witnesses
+from recon.views import View, load_views, mean_colour
+from recon.voters import free_space_voters
 
 __all__ = ["ReconstructConfig", "reconstruct"]
 
@@ -56,9 +60,11 @@ def reconstruct(
         way = matrix_of(config.model_transform)
         return reconstruct_from_model(canonical, Path(config.model), config, progress, prompts, way)
     renderer = choose_renderer(config.device)
-    started = time.monotonic()
+    started, clock = time.monotonic(), StepClock()
     small = survey(canonical, config, progress)
+    clock.mark("survey")
     dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), SensorNoise())
+    clock.mark("masks")
     keyframes = choose_keyframes(canonical, small.sharpness, small.z_depth_m, small.camera, dynamic, config)
     reason = _why_empty(canonical, keyframes, config)
     if reason:
@@ -66,6 +72,7 @@ def reconstruct(
     views = load_views(canonical, keyframes.fit.tolist(), dynamic, config, progress)
     views = _with_sharpness(views, small.sharpness)
     held_out = load_views(canonical, keyframes.held_out.tolist(), dynamic, config, progress)
+    clock.mark("views")
 
     def views_at(width_px: int) -> list[View]:
         return load_views(canonical, keyframes.fit.tolist(), dynamic, replace(config, width_px=width_px))
@@ -73,26 +80,39 @@ def reconstruct(
     prior = PosePrior(config.pose_sigma_m, math.radians(config.pose_sigma_deg))
     if has_sensor(canonical):
         views = align_together(views, prior, SensorNoise(), progress)
+        clock.mark("poses")
     placed = place(canonical, views, config, renderer, views_at, progress)
     if not len(placed.initial.model.means_in_world):
         return Reconstruction(
             empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, placed.notes)
         )
-    telling = [*views, *witnesses(canonical, small, dynamic, config)]
+    held = set(keyframes.held_out.tolist())
+    telling = [*views, *free_space_voters(canonical, dynamic, config, held, config.witnesses)]
     first = prune_free_space(placed.initial.model, telling, config, placed.noise)
     background = mean_colour(views)
+    clock.mark("first model")
     result = fit(
         first.model, placed.initial.gains, views, held_out, config, placed.noise, renderer, progress, background
     )
-    last = prune_free_space(result.model, telling, config, placed.noise)
+    clock.mark("fit")
     if has_sensor(canonical):
         given = [view.world_from_camera for view in held_out]
-        held_out = align_views(held_out, last.model, prior, placed.noise, renderer, given)
+        held_out = align_views(held_out, result.model, prior, placed.noise, renderer, given)
+    last = remove_floaters(
+        result.model, views, held_out, config, placed.noise, renderer, background,
+        voters=telling, before_fit=first.removed, in_fit=result.pruned,
+    )  # fmt: skip
+    clock.mark("floaters")
     quality = measure(last.model, held_out or views, renderer, background, result.exposures)
+    told = quality_report(
+        last.model, held_out or views, renderer, held_out=bool(held_out), metric=canonical.world.metric,
+        background=background, exposures=result.exposures, floaters=last.report,
+    )  # fmt: skip
     notes = (*_notes(canonical, held_out, dynamic, renderer.name), *placed.notes, *_fit_notes(result, config))
-    removed = first.removed + result.pruned + last.removed
+    removed = first.removed + result.pruned + last.report.removed
     report = _report(keyframes, last.model, result.iterations, removed, quality, started, notes)
-    return Reconstruction(last.model, dynamic, report)
+    clock.mark("report")
+    return Reconstruction(last.model, dynamic, report, replace(told, step_seconds=clock.seconds))
 
 
 def _why_empty(canonical: CanonicalRecording, keyframes: Keyframes, config: ReconstructConfig) -> str:

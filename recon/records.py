@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt8
 
+from recon.quality_records import QualityReport
+
 
 @dataclass(frozen=True)
 class SplatModel:
@@ -108,6 +110,7 @@ class Reconstruction:
     model: SplatModel
     dynamic: DynamicMasks
     report: ReconReport
+    quality: QualityReport | None = None  # of a fit just made; files of its own (``quality/``) keep it
 
 
 class DepthOrigin(enum.IntEnum):

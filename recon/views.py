@@ -13,7 +13,7 @@ from recon.config import ReconstructConfig
 from recon.records import DynamicMasks
 from recon.renderer import Background
 from recon.sensor import binned_sensor
-from recon.survey import Progress, Survey, resize_area, small_camera
+from recon.survey import Progress, resize_area, small_camera
 
 
 @dataclass(frozen=True)
@@ -100,21 +100,6 @@ def load_views(
         views.append(View(frame, rgb, z, static, camera, canonical.world_from_camera[frame]))
         if progress is not None:
             progress(count + 1, len(frames), "views")
-    return views
-
-
-def witnesses(
-    canonical: CanonicalRecording, small: Survey, dynamic: DynamicMasks, config: ReconstructConfig
-) -> list[View]:
-    """Small views of frames spread over the recording: their depth tells what is free space. Pictures are empty."""
-    posed = np.flatnonzero(np.isfinite(canonical.world_from_camera).all(axis=(1, 2)))
-    some = posed[np.unique(np.linspace(0, len(posed) - 1, min(len(posed), config.witnesses)).round().astype(int))]
-    views = []
-    for frame in some.tolist() if len(posed) and config.witnesses else []:
-        static = ~dynamic.at(frame, small.camera.size_wh_px)
-        z = np.where(static, small.z_depth_m[frame], np.nan).astype(np.float32)
-        rgb = np.zeros((*z.shape, 3), dtype=np.uint8)
-        views.append(View(frame, rgb, z, static, small.camera, canonical.world_from_camera[frame]))
     return views
 
 

@@ -17,6 +17,7 @@ QUESTIONS = "questions.jsonl"
 AUDIT = "audit.json"
 LOCK = ".lock"
 WORK = ".work"  # finished segments of an unfinished stage
+QUALITY = "quality"  # figures and pictures of how good the reconstruction is
 PREVIEW = "preview"  # pictures of `demo` and `view`
 
 RESULTS = (

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from egospatial.errors import FrontDoorError
+from egospatial.quality import quality_sheet, say_quality
 from egospatial.reporting import Reporter
 from egospatial.store import layout
 from egospatial.view.child import has_display, picture_in_child, window_in_child
@@ -12,17 +13,18 @@ from egospatial.view.plain import draw_scene
 from egospatial.view.scene import scene_of
 from egospatial.view.sheet import contact_sheet, depth_view
 
-KINDS = ("scene", "points", "overlay", "depth", "sheet")
+KINDS = ("scene", "points", "overlay", "depth", "sheet", "quality")
 
 
 def make_picture(finished: Finished, what: str, frame: int | None, path: Path) -> str:
     """Write one picture; gives a note (empty if there is nothing to say).
 
     ``scene`` is drawn by the project's own splat rasteriser, ``points`` by Open3D in a child process; where
-    Open3D cannot draw, ``points`` falls back to ``scene`` and the note says why.
+    Open3D cannot draw, ``points`` falls back to ``scene`` and the note says why. ``quality`` puts the pictures of the
+    quality report under one another.
 
     Raises:
-        FrontDoorError: an unknown kind, or a frame that does not exist.
+        FrontDoorError: an unknown kind, a frame that does not exist, or a quality report without pictures.
     """
     if what not in KINDS:
         raise FrontDoorError(f"--what {what!r}: expected one of {', '.join(KINDS)}.")
@@ -33,6 +35,8 @@ def make_picture(finished: Finished, what: str, frame: int | None, path: Path) -
         write_image(path, depth_view(finished, number))
     elif what == "sheet":
         write_image(path, contact_sheet(finished))
+    elif what == "quality":
+        write_image(path, quality_sheet(finished.folder))
     else:
         scene = scene_of(finished, number)
         if what == "points":
@@ -46,7 +50,13 @@ def make_picture(finished: Finished, what: str, frame: int | None, path: Path) -
 
 
 def view_command(reporter: Reporter, folder: Path, screenshot: Path | None, frame: int | None, what: str) -> None:
-    """Body of the command: a picture, or a window where there is a screen; without one, a picture and a note."""
+    """Body of the command: a picture, or a window where there is a screen; without one, a picture and a note.
+
+    ``quality`` without a picture asked for prints the figures and names the page with the pictures.
+    """
+    if what == "quality" and screenshot is None:
+        say_quality(reporter, folder)
+        return
     finished = Finished(folder)
     note = ""
     if screenshot is None and what in ("scene", "points"):
