@@ -60,17 +60,17 @@ def remove_floaters(
 
     Args:
         model: As fitted.
-        views: Those of the fit; a splat needs light in them.
+        views: Those of the fit; their depth votes, and a splat needs light in them.
         held_out: Frames that only measure; may be empty.
         config: ``prune_violations`` is how many views must see through a splat.
         noise: Of the views' depth.
         renderer: Who draws.
         background: Colour where the model covers nothing.
-        voters: Whose depth votes (see ``free_space_voters``); none: the views of the fit.
+        voters: Further views whose depth votes, see ``free_space_voters``.
         before_fit: Splats pruned before the fit, for the report.
         in_fit: Splats pruned while it ran, for the report.
     """
-    voters = voters or views
+    voters = [*views, *voters]
     measured = any(np.isfinite(view.z_depth_m).any() for view in voters)
     support = splat_support(model, [view.halved() for view in views], renderer)
     votes = free_space_votes(model.means_in_world, voters, noise)

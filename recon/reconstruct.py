@@ -86,7 +86,7 @@ def reconstruct(
         return Reconstruction(
             empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, placed.notes)
         )
-    held = set(keyframes.held_out.tolist())
+    held = [*keyframes.fit.tolist(), *keyframes.held_out.tolist()]
     telling = [*views, *free_space_voters(canonical, dynamic, config, held, config.witnesses)]
     first = prune_free_space(placed.initial.model, telling, config, placed.noise)
     background = mean_colour(views)

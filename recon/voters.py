@@ -12,7 +12,7 @@ from recon.survey import small_camera
 from recon.views import View
 
 VOTER_WIDTH_PX = 128
-MOST_VOTERS = 160
+MOST_VOTERS = 64
 
 
 def free_space_voters(
@@ -22,11 +22,12 @@ def free_space_voters(
     left_out: Collection[int] = (),
     most: int = MOST_VOTERS,
 ) -> list[View]:
-    """Views of up to ``most`` frames spread over the recording, with depth and black pictures.
+    """Views of up to ``most`` further frames spread over the recording, with depth and black pictures.
 
     Keyframes are chosen so that they overlap little; what hangs outside the sensor's narrow field in most of them may
     be looked through by the frames between. Frames without a pose or without sensor depth, and those of ``left_out``
-    (held out), do not vote; pixels where something moves have no depth.
+    (those that are views already, and held-out ones, which only measure), do not vote; pixels where something moves
+    have no depth.
     """
     if canonical.sensor is None or not len(canonical.sensor.timestamps_ns):
         return []
