@@ -145,7 +145,7 @@ class ReconstructConfig:
     """Gaussians larger than this multiple of their initial size are pruned."""
     prune_violations: int = 3
     """Gaussians in front of the sensor's surface in at least this many views go..."""
-    prune_violation_ratio: float = 0.5
+    prune_violation_ratio: float = 0.75
     """...if these are more than this multiple of the views that support them."""
     witnesses: int = 200
     """Other frames than keyframes, spread over the recording, whose small depth tells free space too."""

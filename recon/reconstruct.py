@@ -87,8 +87,8 @@ def reconstruct(
             empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, placed.notes)
         )
     held = [*keyframes.fit.tolist(), *keyframes.held_out.tolist()]
-    telling = [*views, *free_space_voters(canonical, dynamic, config, held, config.witnesses)]
-    first = prune_free_space(placed.initial.model, telling, config, placed.noise)
+    further = free_space_voters(canonical, dynamic, config, held, config.witnesses)
+    first = prune_free_space(placed.initial.model, [*views, *further], config, placed.noise)
     background = mean_colour(views)
     clock.mark("first model")
     result = fit(
@@ -100,7 +100,7 @@ def reconstruct(
         held_out = align_views(held_out, result.model, prior, placed.noise, renderer, given)
     last = remove_floaters(
         result.model, views, held_out, config, placed.noise, renderer, background,
-        voters=telling, before_fit=first.removed, in_fit=result.pruned,
+        voters=further, before_fit=first.removed, in_fit=result.pruned,
     )  # fmt: skip
     clock.mark("floaters")
     quality = measure(last.model, held_out or views, renderer, background, result.exposures)
