@@ -3,29 +3,21 @@
 Usage: python benchmarks/accept_3.py [--only LETTERS] [--again]
 """
 
-import importlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.accept.harness import Letter, main
-
-
-def _measure(module: str) -> Callable[[Letter], None]:
-    """The letter's module, imported when its turn comes: a letter that cannot be imported fails alone."""
-    return lambda letter: importlib.import_module(f"benchmarks.accept.{module}").measure(letter)
-
+from benchmarks.accept.harness import in_module, main
 
 LETTERS = {
-    "A": _measure("splat_speed"),
-    "B": _measure("simulated_depth"),
-    "C": _measure("kitchen_depth"),
-    "D": _measure("fox"),
-    "E": _measure("moving_depth"),
-    "F": _measure("splat_formats"),
-    "G": _measure("long_depth"),
+    "A": in_module("splat_speed"),
+    "B": in_module("simulated_depth"),
+    "C": in_module("kitchen_depth"),
+    "D": in_module("fox"),
+    "E": in_module("moving_depth"),
+    "F": in_module("splat_formats"),
+    "G": in_module("long_depth"),
 }
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What every `make accept-N` shares: letters, verdict lines, results kept per commit, timed commands."""
 
 import argparse
+import importlib
 import json
 import os
 import resource
@@ -116,6 +117,11 @@ def _commit() -> str | None:
     clean = not subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     return head if clean and head else None
+
+
+def in_module(name: str) -> Callable[[Letter], None]:
+    """``measure`` of a letter's module, imported when its turn comes: one that cannot be imported fails alone."""
+    return lambda letter: importlib.import_module(f"benchmarks.accept.{name}").measure(letter)
 
 
 def main(issue: int, letters: dict[str, Callable[[Letter], None]]) -> int:
