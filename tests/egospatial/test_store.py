@@ -139,7 +139,7 @@ def test_every_field_of_the_records_is_stored():
 
 STORED_FIELDS = {
     SplatModel: "means_in_world log_scales quats_wxyz opacity_logits sh_coeffs",
-    Reconstruction: "model dynamic report",
+    Reconstruction: "model dynamic report quality",  # quality has a folder of its own, egospatial.quality
     MovingDepth: "frames object_ids pixels_vu z_depth_m",
     MaskTrack: "object_id label masks states scores",
     TrackSet: "size_wh_px timestamps_ns tracks verdicts tracker warnings",
@@ -152,7 +152,7 @@ STORED_FIELDS = {
     Lifted: "trajectories events relations surfaces moving_depth warnings",
     CanonicalRecording: "recording_id camera timestamps_ns world_from_camera valid_mask frames world source_camera "
     "canonical_from_source sensor gaze hands audio_file warnings audio_offset_ns source_frames source_start_ns "
-    "original_from_source_world",
+    "original_from_source_world points",  # points are read from the source again
 }
 
 
