@@ -46,9 +46,9 @@ def fit_iterations(count=50_000, size=256, iterations=40):
     The view is the random scene as others would see it: colours with noise, depth with 1 % noise and 19 % holes.
     """
     from geo.cameras import PinholeCamera
-    from recon.backend import choose_renderer
+    from recon.backend import choose_renderer, packed
     from recon.config import ReconstructConfig
-    from recon.fit import fit, packed
+    from recon.fit import fit
     from recon.model import sh0_from_rgb
     from recon.records import SplatModel
     from recon.sensor import SensorNoise
@@ -57,7 +57,7 @@ def fit_iterations(count=50_000, size=256, iterations=40):
     arrays, camera = random_scene(count, size)
     model = SplatModel(arrays[0], arrays[2], arrays[1], arrays[3], sh0_from_rgb(arrays[4]))
     renderer = choose_renderer("cpu")
-    image = renderer.forward(packed(model), camera, (0.5, 0.5, 0.5))
+    image = renderer.forward(packed(model, np.eye(4)), camera, (0.5, 0.5, 0.5))
     rng = np.random.default_rng(0)
     z = image.expected_z(0.3) * rng.normal(1.0, 0.01, image.alpha.shape).astype(np.float32)
     z[rng.random(z.shape) < 0.19] = np.nan

@@ -42,7 +42,7 @@ def fitted_room(seed=7, iterations=150):
     """
     import h5py
 
-    from recon.fit import packed
+    from recon.backend import packed
     from recon.ply import read_splat_ply
 
     with tempfile.TemporaryDirectory() as folder:
@@ -53,13 +53,13 @@ def fitted_room(seed=7, iterations=150):
             "--set", f"reconstruct.iterations={iterations}",
         )  # fmt: skip
         done = place / "out" / f"small_{seed:04d}"
-        room = packed(read_splat_ply(done / "splats.ply"))
         with h5py.File(done / "geometry.h5") as file:
             poses = file["frames/world_from_camera"][:]
+        pose = poses[len(poses) // 2]
+        room = packed(read_splat_ply(done / "splats.ply"), pose)
         fx, width = (
             json.loads((done / "recording.json").read_text())["canonical_camera"][k] for k in ("params", "width")
         )
-    pose = poses[len(poses) // 2]
     arrays = (room.means_in_world, room.quats_wxyz, room.log_scales, room.opacity_logits, room.colors)
     return arrays, lambda size: square_camera(size, fx[0] * size / width, pose)
 
