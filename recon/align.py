@@ -8,6 +8,7 @@ Sources: point-to-plane distance, Chen & Medioni (1992); projective association 
 et al. (2011), Whelan et al. (2013).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from jaxtyping import Bool, Float, Float32
 from geo import se3
 from geo.cameras import PinholeCamera
 from recon.backend import Renderer, packed, splat_camera
+from recon.config import ReconstructConfig
 from recon.errors import ReconError
 from recon.losses import exposure_fit
 from recon.records import SplatModel
@@ -31,7 +33,7 @@ _GREY_GATE = 0.15
 _SHARED_PIXELS = 40.0  # neighbouring pixels repeat each other: this many count as one independent measurement
 _MIN_PIXELS = 200
 _STILL = 1e-5  # metres and radians of the last step
-_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class PosePrior:
         """Refuse what is no standard deviation."""
         if not (self.sigma_m >= 0 and self.sigma_rad >= 0):
             raise ReconError(f"pose prior {self.sigma_m} m, {self.sigma_rad} rad: both must be 0 or more")
+
+    @classmethod
+    def of(cls, config: ReconstructConfig) -> "PosePrior":
+        """What the settings say."""
+        return cls(config.pose_sigma_m, math.radians(config.pose_sigma_deg))
 
     @property
     def exact(self) -> bool:
@@ -67,13 +74,9 @@ def align_views(
     prior: PosePrior,
     noise: SensorNoise,
     renderer: Renderer,
-    given: Sequence[Float[np.ndarray, "4 4"]],
 ) -> list[View]:
-    """The views at the poses at which they fit the model best; ``given`` are the priors. See ``aligned_pose``."""
-    return [
-        replace(view, world_from_camera=aligned_pose(view, model, prior, noise, renderer, pose))
-        for view, pose in zip(views, given, strict=True)
-    ]
+    """The views at the poses at which they fit the model best, near their own. See ``aligned_pose``."""
+    return [replace(view, world_from_camera=aligned_pose(view, model, prior, noise, renderer)) for view in views]
 
 
 def aligned_pose(
@@ -96,9 +99,10 @@ def aligned_pose(
     pose = np.array(view.world_from_camera, dtype=np.float64)
     gaussians = packed(model, pose)
     for _ in range(_STEPS):
-        image = renderer.forward(gaussians, splat_camera(view.camera, pose), (0.5, 0.5, 0.5))
+        camera = splat_camera(view.camera, pose)
+        image = renderer.forward(gaussians, camera, (0.5, 0.5, 0.5))
         enough = image.alpha >= ALPHA_THRESHOLD
-        along = renderer.plane_depth_sum(image, splat_camera(view.camera, pose))
+        along = renderer.plane_depth_sum(image, camera)
         z = np.where(enough, along / np.where(enough, image.alpha, 1.0), np.nan).astype(np.float32)
         rows = [_depth_rows(view, z, noise), _grey_rows(view, z, image.rgb)]
         if sum(len(part.residual) for part in rows) < _MIN_PIXELS:
@@ -157,8 +161,8 @@ def _grey_rows(view: View, z_model: Float32[np.ndarray, "H W"], rgb: Float32[np.
     target = view.rgb.astype(np.float32) / np.float32(255)
     seen = view.static & np.isfinite(z_model)
     gain, offset = exposure_fit(rgb, target, seen)
-    wanted = (rgb * gain + offset).astype(np.float32) @ _LUMA
-    grey = target @ _LUMA
+    wanted = (rgb * gain + offset).astype(np.float32) @ LUMA
+    grey = target @ LUMA
     dv, du = np.gradient((wanted + grey) / 2)
     use = seen & (np.abs(grey - wanted) < _GREY_GATE) & (np.hypot(du, dv) > 0.01)
     use[[0, -1]] = False

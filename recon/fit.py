@@ -221,11 +221,12 @@ class _State:
         gaussians = Gaussians(
             shapes.means_in_world, shapes.quats_wxyz, shapes.log_scales, shapes.opacity_logits, colours
         )
-        image = renderer.forward(gaussians, splat_camera(view.camera, pose), self.background)
+        camera = splat_camera(view.camera, pose)
+        image = renderer.forward(gaussians, camera, self.background)
         target = view.rgb.astype(np.float32) / np.float32(255.0)
         depth_sum = image.depth_sum
         if np.isfinite(view.z_depth_m).any():  # the planes' lean is taken as given: gradients are the centres'
-            depth_sum = renderer.plane_depth_sum(image, splat_camera(view.camera, pose))
+            depth_sum = renderer.plane_depth_sum(image, camera)
         terms = view_loss(
             image.rgb, image.alpha, depth_sum, target, view.z_depth_m, view.static,
             *self.exposures.of(index), config, noise, view.colour_share, self.everywhere,

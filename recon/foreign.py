@@ -4,9 +4,9 @@ What a run needs besides the splats is made as ever: masks of what may move, key
 the frames that a fit would have held out.
 """
 
-import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +18,11 @@ from recon.backend import choose_renderer
 from recon.config import ReconstructConfig
 from recon.dynamic import PromptRegion, estimate_dynamic
 from recon.errors import ReconError
-from recon.keyframes import Keyframes, choose_keyframes
 from recon.ply import SplatFile, read_splat_file
-from recon.records import ReconReport, Reconstruction, SplatModel
-from recon.report import Quality, calibrate_noise, measure
-from recon.sensor import SensorNoise
-from recon.survey import Progress, survey
+from recon.records import Reconstruction
+from recon.report import Quality, measure, recon_report
+from recon.sensor import SensorNoise, has_sensor
+from recon.survey import Progress, choose_keyframes, survey
 from recon.transform import transform_model
 from recon.views import load_views, mean_colour
 
@@ -68,16 +67,15 @@ def reconstruct_from_model(
     model = transform_model(read.model, _world_from_model(canonical, source_from_model))
     small = survey(canonical, config, progress)
     dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), SensorNoise())
-    keyframes = choose_keyframes(canonical, small.sharpness, small.z_depth_m, small.camera, dynamic, config)
+    keyframes = choose_keyframes(canonical, small, dynamic, config)
     looked_at = (keyframes.held_out if len(keyframes.held_out) else keyframes.fit).tolist()
     views = load_views(canonical, looked_at, dynamic, config, progress)
-    if canonical.sensor is not None:
-        prior = PosePrior(config.pose_sigma_m, math.radians(config.pose_sigma_deg))
-        given = [view.world_from_camera for view in views]
-        views = align_views(views, model, prior, SensorNoise(), renderer, given)
+    if has_sensor(canonical):
+        views = align_views(views, model, PosePrior.of(config), SensorNoise(), renderer)
     quality = measure(model, views, renderer, mean_colour(views)) if views else None
     notes = (f"rasteriser: {renderer.name}", *_notes(path, read, source_from_model, quality))
-    report = _report(model, keyframes, quality, time.monotonic() - started, notes)
+    report = recon_report(keyframes, model, quality, time.monotonic() - started, notes)
+    report = replace(report, picture_psnr_held_out_db=float("nan"))  # exposures come from a fit
     return Reconstruction(model, dynamic, report)
 
 
@@ -126,31 +124,3 @@ def _notes(
             "than the recording's own files? Give reconstruct.model_transform"
         )
     return notes
-
-
-def _report(
-    model: SplatModel,
-    keyframes: Keyframes,
-    quality: Quality | None,
-    seconds: float,
-    notes: tuple[str, ...],
-) -> ReconReport:
-    nan = float("nan")
-    spread = (calibrate_noise(quality) if quality is not None else None) or (nan, nan)
-    return ReconReport(
-        keyframes=tuple(int(frame) for frame in keyframes.fit),
-        held_out_frames=tuple(int(frame) for frame in keyframes.held_out),
-        iterations=0,
-        gaussians=len(model.means_in_world),
-        floaters_pruned=0,
-        psnr_held_out_db=quality.psnr_db if quality else nan,
-        depth_abs_rel_held_out=quality.depth_abs_rel if quality else nan,
-        depth_median_error_m=quality.depth_median_error_m if quality else nan,
-        coverage=quality.coverage if quality else nan,
-        fit_seconds=seconds,
-        notes=notes,
-        depth_abs_rel_median_held_out=quality.depth_abs_rel_median if quality else nan,
-        picture_coverage=quality.picture_coverage if quality else nan,
-        sensor_spread_floor_m=spread[0],
-        sensor_spread_per_m=spread[1],
-    )

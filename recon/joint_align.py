@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int64
 
 from geo import se3
-from recon.align import PosePrior, moved, moving, robust, surface_normals, twist_between
+from recon.align import LUMA, PosePrior, moved, moving, robust, surface_normals, twist_between
 from recon.sensor import SensorNoise
 from recon.survey import Progress
 from recon.views import View
@@ -30,7 +30,6 @@ _GREY_SLOPE = 0.008  # per pixel: flatter than this says nothing
 _GREY_SIGMA = 0.02
 _SHARED_PIXELS = 8.0  # neighbouring pixels repeat each other: this many count as one independent measurement
 _STILL = 2e-5
-_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def align_together(
 def _seen(view: View, noise: SensorNoise) -> _Seen:
     import cv2
 
-    grey = np.asarray(cv2.GaussianBlur((view.rgb.astype(np.float32) / np.float32(255)) @ _LUMA, (0, 0), 0.8))
+    grey = np.asarray(cv2.GaussianBlur((view.rgb.astype(np.float32) / np.float32(255)) @ LUMA, (0, 0), 0.8))
     dv, du = np.gradient(grey)
     z = np.where(view.static, view.z_depth_m, np.nan).astype(np.float32)
     normals, smooth = surface_normals(_smoothed(z), view.camera)

@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Float32, Int64, UInt8
 
 from geo import se3
 from geo.cameras import PinholeCamera
-from geo.recording import CanonicalRecording
 from recon.config import ReconstructConfig
 from recon.records import DynamicMasks
 
@@ -23,21 +22,6 @@ class Keyframes:
 
     fit: Int64[np.ndarray, "K"]
     held_out: Int64[np.ndarray, "L"]
-
-
-def choose_keyframes(
-    canonical: CanonicalRecording,
-    sharp: Float[np.ndarray, "N"],
-    small_z_depth_m: Float32[np.ndarray, "N h w"],
-    small_camera: PinholeCamera,
-    dynamic: DynamicMasks,
-    config: ReconstructConfig,
-) -> Keyframes:
-    """``select_keyframes`` for a surveyed recording; what its sensor sees counts if it has one."""
-    poses, seen = canonical.world_from_camera, None
-    if canonical.sensor is not None and len(canonical.sensor.timestamps_ns):
-        seen = places_seen(small_z_depth_m, small_camera, poses, dynamic)
-    return select_keyframes(poses, sharp, config, seen=seen)
 
 
 def sharpness(gray: UInt8[np.ndarray, "H W"]) -> float:

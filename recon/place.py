@@ -12,7 +12,7 @@ from recon.guess import guess_unseen
 from recon.init import Initial, initialise
 from recon.model import empty_model
 from recon.points import points_noise, splats_from_points
-from recon.sensor import SensorNoise
+from recon.sensor import SensorNoise, has_sensor
 from recon.survey import Progress
 from recon.sweep import sweep_noise, sweep_views
 from recon.views import View
@@ -56,11 +56,6 @@ def place(
     guessed = guess_unseen(started.initial, views, placed, config, started.noise, renderer)
     note = f"{guessed.count} splats start at the depth of what is beside them, where nothing else placed any"
     return replace(started, initial=guessed.initial, notes=(*started.notes, note))
-
-
-def has_sensor(canonical: CanonicalRecording) -> bool:
-    """True if there is a depth image at all."""
-    return canonical.sensor is not None and len(canonical.sensor.timestamps_ns) > 0
 
 
 def _from_points(canonical: CanonicalRecording, views: Sequence[View], config: ReconstructConfig) -> Placed | None:

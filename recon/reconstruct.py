@@ -1,6 +1,5 @@
 """The reconstruct stage: canonical recording in, static splats, masks of what may move, and a report out."""
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,16 +15,16 @@ from recon.dynamic import PromptRegion, estimate_dynamic
 from recon.fit import FitResult, fit
 from recon.floaters import remove_floaters
 from recon.joint_align import align_together
-from recon.keyframes import Keyframes, choose_keyframes
+from recon.keyframes import Keyframes
 from recon.model import empty_model
-from recon.place import has_sensor, place
+from recon.place import place
 from recon.prune import prune_free_space
 from recon.quality_report import quality_report
-from recon.records import DynamicMasks, ReconReport, Reconstruction, SplatModel
-from recon.report import Quality, calibrate_noise, measure
-from recon.sensor import SensorNoise
+from recon.records import DynamicMasks, Reconstruction
+from recon.report import measure, recon_report
+from recon.sensor import SensorNoise, has_sensor
 from recon.steps import StepClock
-from recon.survey import Progress, survey
+from recon.survey import Progress, choose_keyframes, survey
 from recon.views import View, load_views, mean_colour
 from recon.voters import free_space_voters
 
@@ -65,10 +64,10 @@ def reconstruct(
     clock.mark("survey")
     dynamic = estimate_dynamic(canonical, small, config, tuple(prompts or ()), SensorNoise())
     clock.mark("masks")
-    keyframes = choose_keyframes(canonical, small.sharpness, small.z_depth_m, small.camera, dynamic, config)
+    keyframes = choose_keyframes(canonical, small, dynamic, config)
     reason = _why_empty(canonical, keyframes, config)
     if reason:
-        return Reconstruction(empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, (reason,)))
+        return _nothing(keyframes, dynamic, time.monotonic() - started, (reason,))
     views = load_views(canonical, keyframes.fit.tolist(), dynamic, config, progress)
     views = _with_sharpness(views, small.sharpness)
     held_out = load_views(canonical, keyframes.held_out.tolist(), dynamic, config, progress)
@@ -77,15 +76,13 @@ def reconstruct(
     def views_at(width_px: int) -> list[View]:
         return load_views(canonical, keyframes.fit.tolist(), dynamic, replace(config, width_px=width_px))
 
-    prior = PosePrior(config.pose_sigma_m, math.radians(config.pose_sigma_deg))
+    prior = PosePrior.of(config)
     if has_sensor(canonical):
         views = align_together(views, prior, SensorNoise(), progress)
         clock.mark("poses")
     placed = place(canonical, views, config, renderer, views_at, progress)
     if not len(placed.initial.model.means_in_world):
-        return Reconstruction(
-            empty_model(), dynamic, _report(keyframes, empty_model(), 0, 0, None, started, placed.notes)
-        )
+        return _nothing(keyframes, dynamic, time.monotonic() - started, placed.notes)
     held = [*keyframes.fit.tolist(), *keyframes.held_out.tolist()]
     further = free_space_voters(canonical, dynamic, config, held, config.witnesses)
     first = prune_free_space(placed.initial.model, [*views, *further], config, placed.noise)
@@ -96,8 +93,7 @@ def reconstruct(
     )
     clock.mark("fit")
     if has_sensor(canonical):
-        given = [view.world_from_camera for view in held_out]
-        held_out = align_views(held_out, result.model, prior, placed.noise, renderer, given)
+        held_out = align_views(held_out, result.model, prior, placed.noise, renderer)
     last = remove_floaters(
         result.model, views, held_out, config, placed.noise, renderer, background,
         voters=further, before_fit=first.removed, in_fit=result.pruned,
@@ -110,9 +106,15 @@ def reconstruct(
     )  # fmt: skip
     notes = (*_notes(canonical, held_out, dynamic, renderer.name), *placed.notes, *_fit_notes(result, config))
     removed = first.removed + result.pruned + last.report.removed
-    report = _report(keyframes, last.model, result.iterations, removed, quality, started, notes)
+    seconds = time.monotonic() - started
+    report = recon_report(keyframes, last.model, quality, seconds, notes, result.iterations, removed)
     clock.mark("report")
     return Reconstruction(last.model, dynamic, report, replace(told, step_seconds=clock.seconds))
+
+
+def _nothing(keyframes: Keyframes, dynamic: DynamicMasks, seconds: float, notes: tuple[str, ...]) -> Reconstruction:
+    """No splats, and why."""
+    return Reconstruction(empty_model(), dynamic, recon_report(keyframes, empty_model(), None, seconds, notes))
 
 
 def _why_empty(canonical: CanonicalRecording, keyframes: Keyframes, config: ReconstructConfig) -> str:
@@ -152,34 +154,3 @@ def _fit_notes(result: FitResult, config: ReconstructConfig) -> tuple[str, ...]:
         turn, shift = result.largest_pose_correction
         notes.append(f"poses of the fit's views were refined by up to {turn:.2f} degrees and {shift:.4f} units")
     return tuple(notes)
-
-
-def _report(
-    keyframes: Keyframes,
-    model: SplatModel,
-    iterations: int,
-    removed: int,
-    quality: Quality | None,
-    started: float,
-    notes: tuple[str, ...],
-) -> ReconReport:
-    nan = float("nan")
-    sigma = (calibrate_noise(quality) if quality is not None else None) or (nan, nan)
-    return ReconReport(
-        keyframes=tuple(int(frame) for frame in keyframes.fit),
-        held_out_frames=tuple(int(frame) for frame in keyframes.held_out),
-        iterations=iterations,
-        gaussians=len(model.means_in_world),
-        floaters_pruned=removed,
-        psnr_held_out_db=quality.psnr_db if quality else nan,
-        depth_abs_rel_held_out=quality.depth_abs_rel if quality else nan,
-        depth_median_error_m=quality.depth_median_error_m if quality else nan,
-        coverage=quality.coverage if quality else nan,
-        fit_seconds=time.monotonic() - started,
-        notes=notes,
-        depth_abs_rel_median_held_out=quality.depth_abs_rel_median if quality else nan,
-        picture_coverage=quality.picture_coverage if quality else nan,
-        sensor_spread_floor_m=sigma[0],
-        sensor_spread_per_m=sigma[1],
-        picture_psnr_held_out_db=quality.picture_psnr_db if quality else nan,
-    )

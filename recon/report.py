@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from recon.backend import Background, Renderer
+from recon.keyframes import Keyframes
 from recon.losses import exposure_fit
 from recon.per_view import ExposureTrack
-from recon.records import SplatModel
+from recon.records import ReconReport, SplatModel
 from recon.render import render, surface_depth
 from recon.views import View
 
@@ -134,3 +135,35 @@ def calibrate_spread(z: Float[np.ndarray, "R"], residual: Float[np.ndarray, "R"]
     if floor < 0.001:
         floor, share = 0.001, float(np.median((np.array(spreads) - 0.001) / np.square(centres)))
     return float(floor), float(max(share, 0.0))
+
+
+def recon_report(
+    keyframes: Keyframes,
+    model: SplatModel,
+    quality: Quality | None,
+    seconds: float,
+    notes: tuple[str, ...],
+    iterations: int = 0,
+    removed: int = 0,
+) -> ReconReport:
+    """What was done and measured; without ``quality`` every measured number is NaN."""
+    nan = float("nan")
+    sigma = (calibrate_noise(quality) if quality is not None else None) or (nan, nan)
+    return ReconReport(
+        keyframes=tuple(int(frame) for frame in keyframes.fit),
+        held_out_frames=tuple(int(frame) for frame in keyframes.held_out),
+        iterations=iterations,
+        gaussians=len(model.means_in_world),
+        floaters_pruned=removed,
+        psnr_held_out_db=quality.psnr_db if quality else nan,
+        depth_abs_rel_held_out=quality.depth_abs_rel if quality else nan,
+        depth_median_error_m=quality.depth_median_error_m if quality else nan,
+        coverage=quality.coverage if quality else nan,
+        fit_seconds=seconds,
+        notes=notes,
+        depth_abs_rel_median_held_out=quality.depth_abs_rel_median if quality else nan,
+        picture_coverage=quality.picture_coverage if quality else nan,
+        sensor_spread_floor_m=sigma[0],
+        sensor_spread_per_m=sigma[1],
+        picture_psnr_held_out_db=quality.picture_psnr_db if quality else nan,
+    )

@@ -34,6 +34,11 @@ class BinnedDepth:
     mixed: Bool[np.ndarray, "H W"]
 
 
+def has_sensor(canonical: CanonicalRecording) -> bool:
+    """True if there is a depth image at all."""
+    return canonical.sensor is not None and len(canonical.sensor.timestamps_ns) > 0
+
+
 def sensor_image(
     canonical: CanonicalRecording, frame: int, tolerance_ms: float, z_range_m: tuple[float, float]
 ) -> tuple[Float32[np.ndarray, "h w"], Float[np.ndarray, "4 4"]] | None:

@@ -9,8 +9,9 @@ from jaxtyping import Float, Float32, UInt8
 from geo.cameras import PinholeCamera
 from geo.recording import CanonicalRecording
 from recon.config import ReconstructConfig
-from recon.keyframes import sharpness
-from recon.sensor import binned_sensor
+from recon.keyframes import Keyframes, places_seen, select_keyframes, sharpness
+from recon.records import DynamicMasks
+from recon.sensor import binned_sensor, has_sensor
 
 Progress = Callable[[int, int, str], None]
 
@@ -62,3 +63,12 @@ def survey(canonical: CanonicalRecording, config: ReconstructConfig, progress: P
         if progress is not None:
             progress(frame + 1, count, "survey")
     return Survey(camera, gray, z, sharp)
+
+
+def choose_keyframes(
+    canonical: CanonicalRecording, small: Survey, dynamic: DynamicMasks, config: ReconstructConfig
+) -> Keyframes:
+    """``select_keyframes`` for a surveyed recording; what its sensor sees counts if it has one."""
+    poses = canonical.world_from_camera
+    seen = places_seen(small.z_depth_m, small.camera, poses, dynamic) if has_sensor(canonical) else None
+    return select_keyframes(poses, small.sharpness, config, seen=seen)

@@ -7,7 +7,7 @@ import numpy as np
 from geo.recording import CanonicalRecording
 from recon.config import ReconstructConfig
 from recon.records import DynamicMasks
-from recon.sensor import binned_sensor
+from recon.sensor import binned_sensor, has_sensor
 from recon.survey import small_camera
 from recon.views import View
 
@@ -29,7 +29,7 @@ def free_space_voters(
     (those that are views already, and held-out ones, which only measure), do not vote; pixels where something moves
     have no depth.
     """
-    if canonical.sensor is None or not len(canonical.sensor.timestamps_ns):
+    if not has_sensor(canonical):
         return []
     posed = [int(frame) for frame in np.flatnonzero(canonical.pose_valid) if frame not in left_out]
     if len(posed) > most:

@@ -7,7 +7,6 @@ still. Coverage and the overall error count pixels whose surface the depth senso
 recording: of the rest nothing is known but colour, and the figures for all pixels are printed beside.
 """
 
-import math
 import tempfile
 import time
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ def compare(letter: Letter, recording: Path, seed: int, pool: Pool) -> float:
     wall, cpu = time.monotonic(), time.process_time()
     result = reconstruct(canonical, config)
     wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-    prior = PosePrior(config.pose_sigma_m, math.radians(config.pose_sigma_deg))
+    prior = PosePrior.of(config)
     depth = SceneDepth(canonical, result, truth.depth_camera, pose_prior=prior)
     fitted = set(result.report.keyframes)
     frames = [f for f in range(7, len(canonical.timestamps_ns), len(canonical.timestamps_ns) // FRAMES)]
